@@ -1,0 +1,40 @@
+"""The distribution of confidence: Beta by moments (the paper's), or the sample itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bpmcli.core.families import log_complement, log_confidence
+from bpmcli.core.sample import Floats, Sample
+
+
+@dataclass(frozen=True)
+class BetaDensity:
+    """Beta(a1, a2) over confidence."""
+
+    a1: float
+    a2: float
+
+    def log_weight(self, log_odds: Floats) -> Floats:
+        """Log density of the log-odds, without its constant: a1 log s + a2 log(1 − s)."""
+        return self.a1 * log_confidence(log_odds) + self.a2 * log_complement(log_odds)
+
+
+def beta_by_moments(sample: Sample) -> BetaDensity | None:
+    """a1 = m²(1−m)/v − m, a2 = a1(1−m)/m with the sample variance v (paper, Algorithm 2).
+
+    None when the confidences have no variance or more than any Beta: v ≥ m(1 − m).
+    """
+    weights = sample.mass / sample.n
+    m, miss = float(weights @ sample.confidences), float(weights @ sample.complements)
+    if sample.effective_n <= 1 or m <= 0 or miss <= 0:
+        return None
+    # Deviations of the complement are those of the confidence, and exact where it saturates.
+    deviation = sample.complements - miss if m > 0.5 else sample.confidences - m
+    v = float(weights @ np.square(deviation)) * sample.effective_n / (sample.effective_n - 1)
+    if not 1e-30 < v < m * miss:
+        return None
+    a1 = m * m * miss / v - m
+    return BetaDensity(a1, a1 * miss / m)

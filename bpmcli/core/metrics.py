@@ -1,0 +1,214 @@
+"""The metrics: one decorated function each. Everything else reads the registry."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bpmcli.core.binning import N_SCHEMES, Bins, equal_mass_bins, make_bins
+from bpmcli.core.bpm import BpmFit, fit_bpm
+from bpmcli.core.density import BetaDensity, beta_by_moments
+from bpmcli.core.notices import Notice, notice
+from bpmcli.core.sample import Sample
+from bpmcli.core.smoothing import logit_smoothed_ece, smooth_ece
+from bpmcli.core.tce import HasDistance, tce_beta, tce_empirical
+from bpmcli.errors import BpmError, FitError, UsageError
+
+SWEEP_CAP = 2000
+"""A sample without a miss stays monotone forever; the answer no longer changes."""
+
+MONOTONE_SLACK = 1e-9
+"""Spreading tied hits leaves rounding in bin accuracies: a smaller drop is none."""
+
+
+@dataclass(frozen=True)
+class MetricOptions:
+    """What the metrics leave open; the defaults are the paper's."""
+
+    n_bins: int = 15
+    binning: str = "mass"
+    p: float = 1.0
+    variant: str = "paper"
+    schemes: int | None = N_SCHEMES
+    bins: tuple[int, int] | None = None
+    density: str = "beta"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A metric's value; None when it could not be computed, and then why."""
+
+    value: float | None
+    details: Mapping[str, float | int | str] = field(default_factory=dict)
+    notices: tuple[Notice, ...] = ()
+    why_missing: str | None = None
+
+
+Compute = Callable[[Sample, MetricOptions], Measured]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A registry entry: the function and what `--list` says about it."""
+
+    name: str
+    summary: str
+    reference: str
+    compute: Compute
+
+
+METRICS: dict[str, Metric] = {}
+
+
+def metric(name: str, summary: str, reference: str) -> Callable[[Compute], Compute]:
+    """Register a metric under its command-line name."""
+
+    def register(compute: Compute) -> Compute:
+        METRICS[name] = Metric(name, summary, reference, compute)
+        return compute
+
+    return register
+
+
+def measure(
+    sample: Sample, names: Iterable[str] | None = None, options: MetricOptions | None = None
+) -> dict[str, Measured]:
+    """The chosen metrics (all by default) of one sample. One that cannot be had is a None with a reason."""
+    options = options or MetricOptions()
+    results: dict[str, Measured] = {}
+    for name in names if names is not None else METRICS:
+        if name not in METRICS:
+            raise UsageError(f"unknown metric '{name}'", "choose from " + ", ".join(METRICS))
+        try:
+            results[name] = METRICS[name].compute(sample, options)
+        except FitError as error:
+            results[name] = Measured(None, why_missing=error.message)
+    return results
+
+
+def _binned_error(bins: Bins, p: float) -> float:
+    weights = bins.mass / bins.mass.sum()
+    return float((weights @ np.abs(bins.gaps) ** p) ** (1 / p))
+
+
+@metric("ece", "mean |accuracy - confidence| over 15 equal-mass bins", "Naeini et al. 2015; Nixon et al. 2019")
+def ece(sample: Sample, options: MetricOptions) -> Measured:
+    """(Σ_b |b|/N · |acc(b) − conf(b)|^p)^(1/p), Eq. 3 of the paper. In [0, 1]; biased upwards."""
+    bins = make_bins(sample, options.n_bins, options.binning)
+    return Measured(_binned_error(bins, options.p), {"bins": bins.mass.size})
+
+
+@metric("ece-debiased", "ece less what bin noise adds to it", "Kumar et al. 2019, NeurIPS")
+def ece_debiased(sample: Sample, options: MetricOptions) -> Measured:
+    """2·ECE − Σ_b |b|/N · E|N(gap_b, acc_b(1−acc_b)/|b|)|: the folded normal's mean in closed form.
+
+    p = 2: √max(0, Σ_b |b|/N (gap_b² − acc_b(1−acc_b)/(|b|−1))), the unbiased square. May be negative
+    for p = 1.
+    """
+    bins = make_bins(sample, options.n_bins, options.binning)
+    weights = bins.mass / bins.mass.sum()
+    rows = bins.mass * (sample.effective_n / sample.n)
+    variance = bins.hit_rates * (1.0 - bins.hit_rates)
+    # Spreading tied hits can leave a rate of 1 + 1e-16.
+    variance = np.maximum(variance, 0.0)
+    gaps = np.abs(bins.gaps)
+    details: dict[str, float | int | str] = {"bins": bins.mass.size}
+    if options.p == 1:
+        deviation = np.sqrt(variance / rows)
+        expected = [_folded_normal_mean(g, d) for g, d in zip(gaps.tolist(), deviation.tolist(), strict=True)]
+        return Measured(2 * float(weights @ gaps) - float(weights @ np.array(expected)), details)
+    if options.p == 2:
+        many = rows > 1
+        square = np.where(many, gaps**2 - variance / np.where(many, rows - 1, 1.0), 0.0)
+        return Measured(math.sqrt(max(0.0, float(weights @ square))), details)
+    raise FitError(f"ece-debiased is defined for p = 1 and p = 2, not {options.p:g}")
+
+
+def _folded_normal_mean(mean: float, deviation: float) -> float:
+    """E|N(μ, σ²)| = σ√(2/π)·exp(−μ²/2σ²) + μ·erf(μ/(σ√2))."""
+    if deviation == 0:
+        return abs(mean)
+    z = mean / deviation
+    return deviation * math.sqrt(2 / math.pi) * math.exp(-z * z / 2) + mean * math.erf(z / math.sqrt(2))
+
+
+@metric("ece-sweep", "ece with as many bins as keep bin accuracies monotone", "Roelofs et al. 2022, AISTATS")
+def ece_sweep(sample: Sample, options: MetricOptions) -> Measured:
+    """ECE at the last equal-mass bin count before the first one that breaks monotonicity."""
+    limit = min(sample.n, SWEEP_CAP)
+    best, bins = equal_mass_bins(sample, 1), equal_mass_bins(sample, 1)
+    notices: tuple[Notice, ...] = ()
+    for n_bins in range(2, limit + 1):
+        bins = equal_mass_bins(sample, n_bins)
+        rates = bins.hit_rates
+        if (rates[1:] < rates[:-1] - MONOTONE_SLACK).any():
+            break
+        best = bins
+    else:
+        if limit == SWEEP_CAP:
+            notices = (notice("sweep-capped", count=SWEEP_CAP),)
+    return Measured(_binned_error(best, options.p), {"bins": best.mass.size}, notices)
+
+
+@metric("ks", "largest cumulative difference between confidence and hits", "Gupta et al. 2021, ICLR")
+def ks(sample: Sample, options: MetricOptions) -> Measured:
+    """max_k |Σ_{i≤k} (ŝ₍ᵢ₎ − h₍ᵢ₎)| / N, taken only behind runs of equal confidence."""
+    drift = np.cumsum(sample.mass * sample.confidences - sample.hits)
+    return Measured(float(np.abs(drift).max()) / sample.n)
+
+
+@metric("smece", "kernel-smoothed error at its own bandwidth", "Blasiok & Nakkiran 2024, ICLR")
+def smece(sample: Sample, options: MetricOptions) -> Measured:
+    """See `smooth_ece`. At least |mean confidence − accuracy|."""
+    value, sigma = smooth_ece(sample)
+    return Measured(value, {"sigma": sigma})
+
+
+@metric("ls-ece", "error after smoothing the log-odds with sigma 1/15", "Chidambaram et al. 2024, ICML")
+def ls_ece(sample: Sample, options: MetricOptions) -> Measured:
+    """See `logit_smoothed_ece`."""
+    return Measured(logit_smoothed_ece(sample))
+
+
+@metric("tce-bpm", "error of the fitted curve: the paper's metric", "Dong et al. 2025, AAAI")
+def tce_bpm(sample: Sample, options: MetricOptions) -> Measured:
+    """(∫ |g(s) − s|^p ξ(s) ds)^(1/p) with g from Algorithm 1 and ξ a Beta by moments (Algorithm 2)."""
+    fit = fit_bpm(sample, variant=options.variant, schemes=options.schemes, bins=options.bins)
+    return tce_of_fit(sample, fit, options)
+
+
+def tce_of_fit(sample: Sample, fit: BpmFit, options: MetricOptions) -> Measured:
+    """TCE_bpm of a curve that is already fitted."""
+    value, density, notices = tce_of_curve(sample, fit.curve, options.density, options.p)
+    details: dict[str, float | int | str] = dict(zip(fit.curve.family.parameters, fit.curve.params, strict=True))
+    details |= {"density": "empirical"} if density is None else {"density": "beta", "a1": density.a1, "a2": density.a2}
+    return Measured(value, details, tuple(notices) + tuple(notice(code) for code in fit.notices))
+
+
+def tce_of_curve(
+    sample: Sample, curve: HasDistance, density: str = "beta", p: float = 1.0
+) -> tuple[float, BetaDensity | None, list[Notice]]:
+    """TCE of any curve on a sample; the Beta density used, or None for the empirical one."""
+    beta = beta_by_moments(sample) if density == "beta" else None
+    if beta is not None:
+        return tce_beta(curve, beta, p), beta, []
+    notices = []
+    if density == "beta":
+        constant = sample.log_odds.size == 1
+        notices.append(notice("density-empirical", variance="is zero" if constant else "is too large or too small"))
+    return tce_empirical(curve, sample, p), None, notices
+
+
+def check_metric_names(names: Iterable[str]) -> list[str]:
+    """The names, or a usage error that lists what there is."""
+    wanted = list(names)
+    for name in wanted:
+        if name not in METRICS:
+            raise UsageError(f"unknown metric '{name}'", "choose from " + ", ".join(METRICS))
+    return wanted
+
+
+__all__ = ["METRICS", "BpmError", "Measured", "Metric", "MetricOptions", "measure", "metric"]

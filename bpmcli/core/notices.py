@@ -1,0 +1,75 @@
+"""The closed list of notices: what was found and what to do about it. Never fatal, never silent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TEXTS: dict[str, tuple[str, str]] = {
+    "rows-normalised": (
+        "{count} rows of probabilities are off a sum of 1 by more than 0.001; all rows were divided by their sum",
+        "store float32 probabilities, or better logits",
+    ),
+    "argmax-ties": (
+        "{count} rows have several largest classes; the first one was taken as the prediction",
+        "",
+    ),
+    "above-one": (
+        "{count} values exceed 1 by rounding and were taken as 1",
+        "",
+    ),
+    "saturated": (
+        "{count} confidences are exactly 0 or 1; their log-odds were clipped to ±37.4",
+        "give logits or all class probabilities, which still tell them apart",
+    ),
+    "missing-skipped": (
+        "{count} rows without a score or label were skipped",
+        "",
+    ),
+    "one-outcome": (
+        "all rows are {what}: the curve can only be flat, and where it bends is unknown",
+        "fit on rows that hold both hits and misses",
+    ),
+    "density-empirical": (
+        "the confidences fit no Beta distribution (variance {variance}); TCE uses them as they are",
+        "--density empirical says so from the start",
+    ),
+    "sweep-capped": (
+        "bin accuracies are still monotone with {count} bins; the sweep stopped there",
+        "",
+    ),
+    "nelder-mead-replaced": (
+        "Nelder-Mead ended outside alpha, beta >= 0 or short of the optimum; projected Newton took over",
+        "leave --optimizer at its default",
+    ),
+    "argmax-kept": (
+        "{count} rows: the calibrated confidence fell below another class; the predicted class was kept by "
+        "lowering it no further than a tie",
+        "--allow-argmax-change writes the calibrated value as it is",
+    ),
+    "argmax-changed": (
+        "{count} rows: the calibrated confidence fell below another class, so the predicted class changed",
+        "",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Notice:
+    """One notice with its figures."""
+
+    code: str
+    values: tuple[tuple[str, object], ...] = ()
+
+    def __str__(self) -> str:
+        return TEXTS[self.code][0].format(**dict(self.values))
+
+    @property
+    def hint(self) -> str:
+        return TEXTS[self.code][1]
+
+
+def notice(code: str, **values: object) -> Notice:
+    """A notice from the list; unknown codes are a bug."""
+    found = Notice(code, tuple(values.items()))
+    str(found)
+    return found

@@ -1,0 +1,145 @@
+"""Scores of all classes reduced to the log-odds of the predicted class, chunk by chunk.
+
+x = log ŝ − log(1 − ŝ) keeps what a confidence rounds away: on saturated networks a fifth of the
+float32 confidences are exactly 1, while their log-odds still differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bpmcli.core.sample import BARE_LIMIT, LOG_ODDS_LIMIT, Floats, Ints
+from bpmcli.errors import DataError
+
+CHUNK_VALUES = 1 << 18
+"""Scores per chunk: 2 MB of float64 stays in the cache."""
+
+SUM_NOTICE = 1e-3
+SUM_REFUSED = 0.02
+"""float16 softmax rows were seen to sum to 0.9956; beyond 0.02 they are no probabilities."""
+ONE_ROUNDED = 1.001
+"""Smoothed and float16 probabilities reach 1.00098."""
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """Log-odds of the predicted class, that class, and what was odd on the way."""
+
+    log_odds: Floats
+    predictions: Ints
+    argmax_ties: int = 0
+    rows_off_sum: int = 0
+    saturated: int = 0
+
+
+def _chunks(scores: npt.NDArray[np.generic]) -> Iterator[tuple[slice, Floats]]:
+    n, k = scores.shape
+    step = max(1, CHUNK_VALUES // k)
+    buffer = np.empty((min(step, n), k))
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
+        chunk = buffer[: rows.stop - rows.start]
+        chunk[...] = scores[rows]
+        yield rows, chunk
+
+
+def _refuse(bad: npt.NDArray[np.bool_], first_row: int, what: str, hint: str | None = None) -> None:
+    if bad.any():
+        rows = np.flatnonzero(bad.reshape(bad.shape[0], -1).any(axis=1))
+        more = f" and {rows.size - 1} more here" if rows.size > 1 else ""
+        raise DataError(f"{what} (row {first_row + int(rows[0]) + 1}{more})", hint)
+
+
+def _check_matrix(scores: npt.NDArray[np.generic], name: str) -> None:
+    if scores.ndim != 2 or scores.shape[1] < 2:
+        raise DataError(f"{name} must have one row per sample and at least two classes, found shape {scores.shape}")
+
+
+def reduce_logits(logits: npt.NDArray[np.generic], first_row: int = 0) -> Reduced:
+    """x = z_top − log Σ_{others} e^z, exact however large the margin. `-inf` marks an absent class."""
+    _check_matrix(logits, "logits")
+    n = logits.shape[0]
+    x, top, ties = np.empty(n), np.empty(n, dtype=np.int64), 0
+    for rows, z in _chunks(logits):
+        _refuse(np.isnan(z) | (z == np.inf), first_row + rows.start, "logits must be finite, found NaN or inf")
+        best = z.argmax(axis=1)
+        index = np.arange(z.shape[0])
+        peak = z[index, best]
+        _refuse(peak == -np.inf, first_row + rows.start, "logits must be finite, found a row of -inf")
+        z -= peak[:, None]
+        np.exp(z, out=z)
+        z[index, best] = 0.0
+        rest = z.sum(axis=1)
+        close = rest >= 1.0
+        if close.any():
+            ties += int((z[close] == 1.0).any(axis=1).sum())
+        x[rows] = _minus_log(rest)
+        top[rows] = best
+    return Reduced(x, top, argmax_ties=ties, saturated=int((x >= LOG_ODDS_LIMIT).sum()))
+
+
+def reduce_probs(probs: npt.NDArray[np.generic], first_row: int = 0) -> Reduced:
+    """x = log p_top − log Σ_{others} p: rows are normalised without dividing, 1 − max is never taken."""
+    _check_matrix(probs, "probabilities")
+    n = probs.shape[0]
+    x, top, ties, off = np.empty(n), np.empty(n, dtype=np.int64), 0, 0
+    for rows, p in _chunks(probs):
+        check_probabilities(p, first_row + rows.start)
+        best = p.argmax(axis=1)
+        index = np.arange(p.shape[0])
+        peak = p[index, best]
+        ties += int(((p == peak[:, None]).sum(axis=1) > 1).sum())
+        p[index, best] = 0.0
+        rest = p.sum(axis=1)
+        deviation = np.abs(rest + peak - 1.0)
+        if deviation.max() > SUM_REFUSED:
+            row = int(np.flatnonzero(deviation > SUM_REFUSED)[0])
+            raise DataError(
+                f"probabilities sum to {rest[row] + peak[row]:.6g} (row {first_row + rows.start + row + 1})",
+                "rows of probabilities sum to 1; if these are logits, name them with --logits",
+            )
+        off += int((deviation > SUM_NOTICE).sum())
+        x[rows] = np.log(peak) + _minus_log(rest)
+        top[rows] = best
+    np.minimum(x, LOG_ODDS_LIMIT, out=x)
+    return Reduced(x, top, ties, off, int((x >= LOG_ODDS_LIMIT).sum()))
+
+
+def check_probabilities(values: Floats, first_row: int = 0, name: str = "probabilities") -> None:
+    """Refuse NaN, inf, negative values and values above 1 beyond rounding."""
+    low, high = values.min(initial=0.0), values.max(initial=1.0)
+    if low >= 0.0 and high <= ONE_ROUNDED:
+        return
+    _refuse(~np.isfinite(values), first_row, f"{name} must be finite, found NaN or inf")
+    hint = "if these are logits, name them with --logits"
+    _refuse(values < 0.0, first_row, f"{name} must not be negative, found {low:.6g}", hint)
+    _refuse(values > ONE_ROUNDED, first_row, f"{name} must not exceed 1, found {high:.6g}", hint)
+
+
+def log_odds_of_confidences(
+    confidences: npt.NDArray[np.generic], first_row: int = 0, name: str = "confidences"
+) -> Floats:
+    """x from ŝ alone: |x| ≤ 37.4, the most a float64 confidence can say."""
+    s = np.asarray(confidences, dtype=np.float64)
+    check_probabilities(s, first_row, name)
+    s = np.minimum(s, 1.0)
+    with np.errstate(divide="ignore"):
+        x = np.log(s) - np.log1p(-s)
+    return np.clip(x, -BARE_LIMIT, BARE_LIMIT)
+
+
+def reduce_binary(event_probs: npt.NDArray[np.generic], first_row: int = 0) -> Reduced:
+    """P(y = 1) as a two-class problem: the predicted class is the likelier one, 0 when they tie."""
+    x = log_odds_of_confidences(event_probs, first_row, "probabilities")
+    return Reduced(np.abs(x), (x > 0).astype(np.int64), int((x == 0).sum()))
+
+
+def _minus_log(rest: Floats) -> Floats:
+    """−log of the complement's weight; a complement that underflowed is clipped."""
+    with np.errstate(divide="ignore"):
+        out: Floats = -np.log(rest)
+    return np.minimum(out, LOG_ODDS_LIMIT, out=out)

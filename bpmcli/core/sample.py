@@ -1,0 +1,200 @@
+"""The one thing every computation starts from: confidences and hits, sorted into cells.
+
+A cell holds the rows that share one log-odds value: their mass, mean confidence, mean complement
+and hit mass. A file without ties has one row per cell. Sums over a run of rows are differences of
+cumulative sums, interpolated linearly inside a cell, so the hits of tied rows are spread evenly and
+no result can depend on the order of the rows. Weights only change the masses.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bpmcli.errors import DataError
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+LOG_ODDS_LIMIT = 700.0
+"""Log-odds are kept within ±700: exp(-700) is still a normal float64."""
+
+BARE_LIMIT = 54 * math.log(2)
+"""A bare float64 confidence cannot say more than this: 1 - 2**-54 rounds to 1."""
+
+
+class Sums(NamedTuple):
+    """Cumulative sums at given positions of the sorted sample."""
+
+    confidences: Floats
+    complements: Floats
+    """Summed from the top, so that tiny complements keep their relative precision."""
+    hits: Floats
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Sorted cells. Masses add up to `n`, whatever the weights were."""
+
+    log_odds: Floats
+    confidences: Floats
+    complements: Floats
+    mass: Floats
+    hits: Floats
+    n: int
+    """Rows with a positive weight."""
+    effective_n: float
+    """(Σw)² / Σw² (Kish): what `n` is worth once rows have unequal weights."""
+    weighted: bool = False
+
+    @cached_property
+    def untied(self) -> bool:
+        """Every cell is one row of weight one, so positions are indices."""
+        return not self.weighted and self.log_odds.size == self.n
+
+    @cached_property
+    def accuracy(self) -> float:
+        return float(np.sum(self.hits)) / self.n
+
+    @cached_property
+    def mean_confidence(self) -> float:
+        return float(np.dot(self.mass, self.confidences)) / self.n
+
+    @cached_property
+    def mean_gap(self) -> float:
+        """Mean confidence minus accuracy, from complements and misses: exact when both are near 1."""
+        misses = self.mass - self.hits
+        return float(np.sum(misses) - np.dot(self.mass, self.complements)) / self.n
+
+    @cached_property
+    def tied_rows(self) -> int:
+        """Rows that share their confidence with another row."""
+        return 0 if self.weighted else int(np.sum(self.mass[self.mass > 1.5]))
+
+    @cached_property
+    def saturated(self) -> float:
+        """Share of rows whose confidence is exactly 1 in float64."""
+        return float(np.sum(self.mass[self.confidences == 1.0])) / self.n
+
+    @cached_property
+    def mass_before(self) -> Floats:
+        """Mass in front of each cell, and the total at the end."""
+        return _cumulative(self.mass)
+
+    @cached_property
+    def _cumulative(self) -> Sums:
+        complements = _cumulative((self.mass * self.complements)[::-1])[::-1]
+        return Sums(_cumulative(self.mass * self.confidences), complements, _cumulative(self.hits))
+
+    def sums_before(self, positions: Floats | Ints) -> Sums:
+        """Cumulative confidence and hits before each position (0…n), complement behind it."""
+        if self.untied:
+            index = positions.astype(np.int64)
+            return Sums(*(c[index] for c in self._cumulative))
+        knots = self.mass_before
+        cell = np.clip(np.searchsorted(knots, positions, side="right") - 1, 0, self.mass.size - 1)
+        inside = np.clip((positions - knots[cell]) / self.mass[cell], 0.0, 1.0)
+        return Sums(*(c[cell] + inside * (c[cell + 1] - c[cell]) for c in self._cumulative))
+
+    def with_hits(self, hits: Floats) -> Sample:
+        """The same confidences with other hits (hit mass per cell)."""
+        fresh = replace(self, hits=hits)
+        for shared in ("mass_before", "untied", "mean_confidence", "saturated"):
+            if shared in self.__dict__:
+                fresh.__dict__[shared] = self.__dict__[shared]
+        return fresh
+
+
+def _cumulative(values: Floats) -> Floats:
+    out = np.empty(values.size + 1)
+    out[0] = 0.0
+    np.cumsum(values, out=out[1:])
+    return out
+
+
+def sigmoid(x: Floats) -> Floats:
+    """1 / (1 + e^-x) without overflow, to full relative precision on both sides."""
+    e = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1.0, e) / (1.0 + e)
+
+
+def sample_from_log_odds(
+    log_odds: npt.ArrayLike, hits: npt.ArrayLike, weights: npt.ArrayLike | None = None
+) -> Sample:
+    """Check, sort and group rows given as log-odds and hits (0 or 1), with optional weights.
+
+    Unweighted rows are sorted with the hit packed into the lowest bit of the log-odds: one sort of
+    one array, at the price of one unit in the last place.
+    """
+    x = np.array(log_odds, dtype=np.float64).ravel()
+    h = np.asarray(hits).ravel()
+    if x.size == 0:
+        raise DataError("no rows")
+    if h.size != x.size:
+        raise DataError(f"{x.size} confidences but {h.size} hits")
+    if np.isnan(x).any():
+        row = int(np.flatnonzero(np.isnan(x))[0])
+        raise DataError(f"confidence is not a number (row {row + 1})")
+    is_hit = h != 0
+    if not np.array_equal(is_hit, h):
+        row = int(np.flatnonzero(is_hit != h)[0])
+        raise DataError(f"hits must be 0 or 1, found {h[row]} (row {row + 1})")
+    np.clip(x, -LOG_ODDS_LIMIT, LOG_ODDS_LIMIT, out=x)
+    x += 0.0  # -0.0 becomes 0.0
+    bits = x.view(np.int64)
+    np.bitwise_and(bits, ~np.int64(1), out=bits)
+    if weights is not None:
+        return _weighted_sample(x, is_hit, np.asarray(weights, dtype=np.float64).ravel())
+    np.bitwise_or(bits, is_hit, out=bits)
+    x.sort()
+    hit_bits = (bits & 1).astype(np.float64)
+    np.bitwise_and(bits, ~np.int64(1), out=bits)
+    new = x[1:] != x[:-1]
+    if new.all():
+        return _cells(x, np.ones(x.size), hit_bits, x.size, float(x.size))
+    starts = np.concatenate([[0], np.flatnonzero(new) + 1])
+    mass = np.diff(np.append(starts, x.size)).astype(np.float64)
+    return _cells(x[starts], mass, np.add.reduceat(hit_bits, starts), x.size, float(x.size))
+
+
+def sample_from_confidences(
+    confidences: npt.ArrayLike, hits: npt.ArrayLike, weights: npt.ArrayLike | None = None
+) -> Sample:
+    """The same from bare confidences in [0, 1]."""
+    from bpmcli.core.reduce import log_odds_of_confidences
+
+    return sample_from_log_odds(log_odds_of_confidences(np.asarray(confidences)), hits, weights)
+
+
+def _weighted_sample(x: Floats, hits: npt.NDArray[np.bool_], weights: Floats) -> Sample:
+    if weights.size != x.size:
+        raise DataError(f"{x.size} confidences but {weights.size} weights")
+    bad = ~np.isfinite(weights) | (weights < 0)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise DataError(f"weights must be finite and not negative, found {weights[row]} (row {row + 1})")
+    keep = weights > 0
+    if not keep.any():
+        raise DataError("all weights are zero")
+    x, hits, weights = x[keep], hits[keep], weights[keep]
+    # A full order, so that sums do not depend on how the rows came.
+    order = np.lexsort((hits, weights, x))
+    x, hits, weights = x[order], hits[order], weights[order]
+    n = x.size
+    effective = float(np.sum(weights)) ** 2 / float(np.dot(weights, weights))
+    weights = weights * (n / np.sum(weights))
+    starts = np.concatenate([[0], np.flatnonzero(x[1:] != x[:-1]) + 1])
+    mass = np.add.reduceat(weights, starts)
+    hit_mass = np.add.reduceat(weights * hits, starts)
+    return _cells(x[starts], mass, hit_mass, n, effective, weighted=True)
+
+
+def _cells(
+    x: Floats, mass: Floats, hits: Floats, n: int, effective_n: float, weighted: bool = False
+) -> Sample:
+    return Sample(x, sigmoid(x), sigmoid(-x), mass, hits, n, effective_n, weighted)
