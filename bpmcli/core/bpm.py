@@ -163,7 +163,10 @@ def _nelder_mead(f: Objective, family: Family, lower: Floats, upper: Floats) -> 
 
     start = np.array(AUTHORS_START if family is BETA else _glm_starts(family)[0])
     result = minimize(
-        lambda theta: f(theta)[0], start, method="Nelder-Mead", options={"fatol": 1e-10, "maxiter": 5000, "maxfev": 5000}
+        lambda theta: f(theta)[0],
+        start,
+        method="Nelder-Mead",
+        options={"fatol": 1e-10, "maxiter": 5000, "maxfev": 5000},
     )
     x = np.asarray(result.x)
     inside = bool(np.all(x >= lower) and np.all(x <= upper))

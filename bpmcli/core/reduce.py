@@ -142,4 +142,5 @@ def _minus_log(rest: Floats) -> Floats:
     """−log of the complement's weight; a complement that underflowed is clipped."""
     with np.errstate(divide="ignore"):
         out: Floats = -np.log(rest)
-    return np.minimum(out, LOG_ODDS_LIMIT, out=out)
+    np.minimum(out, LOG_ODDS_LIMIT, out=out)
+    return out

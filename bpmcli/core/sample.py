@@ -123,9 +123,7 @@ def sigmoid(x: Floats) -> Floats:
     return np.where(x >= 0, 1.0, e) / (1.0 + e)
 
 
-def sample_from_log_odds(
-    log_odds: npt.ArrayLike, hits: npt.ArrayLike, weights: npt.ArrayLike | None = None
-) -> Sample:
+def sample_from_log_odds(log_odds: npt.ArrayLike, hits: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> Sample:
     """Check, sort and group rows given as log-odds and hits (0 or 1), with optional weights.
 
     Unweighted rows are sorted with the hit packed into the lowest bit of the log-odds: one sort of
@@ -194,7 +192,5 @@ def _weighted_sample(x: Floats, hits: npt.NDArray[np.bool_], weights: Floats) ->
     return _cells(x[starts], mass, hit_mass, n, effective, weighted=True)
 
 
-def _cells(
-    x: Floats, mass: Floats, hits: Floats, n: int, effective_n: float, weighted: bool = False
-) -> Sample:
+def _cells(x: Floats, mass: Floats, hits: Floats, n: int, effective_n: float, weighted: bool = False) -> Sample:
     return Sample(x, sigmoid(x), sigmoid(-x), mass, hits, n, effective_n, weighted)

@@ -28,7 +28,7 @@ def spread_on_grid(positions: Floats, weights: Floats, n_nodes: int) -> Floats:
     """Each weight shared between its two neighbouring nodes; positions in units of the grid."""
     node = np.minimum(positions.astype(np.int64), n_nodes - 2)
     right = (positions - node) * weights
-    grid = np.bincount(node, weights - right, n_nodes)
+    grid: Floats = np.bincount(node, weights - right, n_nodes).astype(np.float64, copy=False)
     grid[1:] += np.bincount(node, right, n_nodes - 1)
     return grid
 
@@ -99,9 +99,9 @@ def logit_smoothed_ece(sample: Sample, sigma: float = LS_SIGMA) -> float:
     size = 1 << math.ceil(math.log2(n_nodes))
     frequency = np.arange(size // 2 + 1) * (2 * math.pi / (size * step))
     damping = np.exp(-np.square(frequency) * (sigma**2 - SHARING * step**2) / 2) / step
-    density = np.fft.irfft(np.fft.rfft(mass, size) * damping)[:n_nodes]
-    hit_density = np.fft.irfft(np.fft.rfft(hits, size) * damping)[:n_nodes]
-    t = low + step * np.arange(n_nodes)
+    density: Floats = np.fft.irfft(np.fft.rfft(mass, size) * damping)[:n_nodes]
+    hit_density: Floats = np.fft.irfft(np.fft.rfft(hits, size) * damping)[:n_nodes]
+    t: Floats = low + step * np.arange(n_nodes, dtype=np.float64)
     # Misses against complements above zero: there both are small.
     miss = (density - hit_density) - density * sigmoid(-t)
     return integral_of_absolute(np.where(t > 0, miss, density * sigmoid(t) - hit_density), step)

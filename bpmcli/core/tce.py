@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -73,7 +74,7 @@ def _edges(density: BetaDensity) -> Floats:
 
 def _roots(distance: Callable[[Floats], Floats], edges: Floats) -> Floats:
     """Where the curve crosses the diagonal, by bisection between sign changes."""
-    x = np.concatenate([np.linspace(a, b, 16, endpoint=False) for a, b in zip(edges[:-1], edges[1:], strict=True)])
+    x = np.concatenate([np.linspace(a, b, 16, endpoint=False) for a, b in pairwise(edges)])
     d = distance(x)
     crossing = np.flatnonzero((d[:-1] * d[1:] < 0) & (np.maximum(np.abs(d[:-1]), np.abs(d[1:])) > 1e-15))
     a, b, sign = x[crossing], x[crossing + 1], np.sign(d[crossing])
@@ -81,7 +82,8 @@ def _roots(distance: Callable[[Floats], Floats], edges: Floats) -> Floats:
         middle = (a + b) / 2
         same = np.sign(distance(middle)) == sign
         a, b = np.where(same, middle, a), np.where(same, b, middle)
-    return (a + b) / 2
+    roots: Floats = (a + b) / 2
+    return roots
 
 
 def tce_beta(curve: HasDistance, density: BetaDensity, p: float = 1.0) -> float:

@@ -1,0 +1,68 @@
+"""Rows in the order of the file, as the readers hand them on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from bpmcli.core.sample import Floats, Ints, Sample, sample_from_log_odds
+
+TOP_LABEL, EVENT = "top-label", "event"
+"""What a confidence is about: the predicted class being right, or y = 1."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Log-odds and hits row by row; the whole distributions only where they were asked for."""
+
+    log_odds: Floats
+    hits: npt.NDArray[np.bool_]
+    weights: Floats | None = None
+    predictions: Ints | None = None
+    labels: Ints | None = None
+    groups: npt.NDArray[np.str_] | None = None
+    logits: Floats | None = None
+    """N×K scores whose softmax is the model's distribution (log-probabilities included)."""
+    from_probs: bool = False
+    """The logits are logarithms of probabilities, so what had saturated is lost."""
+    target: str = TOP_LABEL
+
+    @property
+    def n(self) -> int:
+        return self.log_odds.size
+
+    @cached_property
+    def sample(self) -> Sample:
+        return sample_from_log_odds(self.log_odds, self.hits, self.weights)
+
+    def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Rows:
+        """The chosen rows, in the order of the index."""
+
+        def pick(values: npt.NDArray[np.generic] | None) -> npt.NDArray[np.generic] | None:
+            return None if values is None else values[index]
+
+        return Rows(
+            self.log_odds[index], self.hits[index], pick(self.weights), pick(self.predictions),  # type: ignore[arg-type]
+            pick(self.labels), pick(self.groups), pick(self.logits), self.from_probs, self.target,  # type: ignore[arg-type]
+        )  # fmt: skip
+
+
+def pool(parts: Sequence[Rows]) -> Rows:
+    """Several files as one sample."""
+
+    def join(name: str) -> npt.NDArray[np.generic] | None:
+        values = [getattr(part, name) for part in parts]
+        return None if any(v is None for v in values) else np.concatenate(values)
+
+    if len(parts) == 1:
+        return parts[0]
+    weights = join("weights")
+    return Rows(
+        np.concatenate([p.log_odds for p in parts]), np.concatenate([p.hits for p in parts]),
+        weights, join("predictions"), join("labels"), join("groups"), join("logits"),  # type: ignore[arg-type]
+        any(p.from_probs for p in parts), parts[0].target,
+    )  # fmt: skip
