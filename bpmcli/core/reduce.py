@@ -141,6 +141,6 @@ def reduce_binary(event_probs: npt.NDArray[np.generic], first_row: int = 0) -> R
 def _minus_log(rest: Floats) -> Floats:
     """−log of the complement's weight; a complement that underflowed is clipped."""
     with np.errstate(divide="ignore"):
-        out: Floats = -np.log(rest)
+        out: Floats = np.negative(np.log(rest))
     np.minimum(out, LOG_ODDS_LIMIT, out=out)
     return out
