@@ -25,6 +25,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "{count} rows without a score or label were skipped",
         "",
     ),
+    "labels-misaligned": (
+        "accuracy is {accuracy}, hardly better than chance among {classes} classes, while most confidences exceed 0.8",
+        "check that labels and scores belong to the same rows",
+    ),
     "one-outcome": (
         "all rows are {what}: the curve can only be flat, and where it bends is unknown",
         "fit on rows that hold both hits and misses",

@@ -129,13 +129,8 @@ def log_odds_of_confidences(
     s = np.minimum(s, 1.0)
     with np.errstate(divide="ignore"):
         x = np.log(s) - np.log1p(-s)
-    return np.clip(x, -BARE_LIMIT, BARE_LIMIT)
-
-
-def reduce_binary(event_probs: npt.NDArray[np.generic], first_row: int = 0) -> Reduced:
-    """P(y = 1) as a two-class problem: the predicted class is the likelier one, 0 when they tie."""
-    x = log_odds_of_confidences(event_probs, first_row, "probabilities")
-    return Reduced(np.abs(x), (x > 0).astype(np.int64), int((x == 0).sum()))
+    clipped: Floats = np.clip(x, -BARE_LIMIT, BARE_LIMIT)
+    return clipped
 
 
 def _minus_log(rest: Floats) -> Floats:

@@ -1,0 +1,49 @@
+"""Inputs as given on the command line: files, globs, directories, `-`."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bpmcli.errors import UsageError
+from bpmcli.io.sources import SOURCES, STDIN, suffix_of
+
+
+@dataclass(frozen=True)
+class Input:
+    """A file, and where it lies below the directory it was found in."""
+
+    path: str
+    relative: str
+
+
+def expand(arguments: Iterable[str]) -> list[Input]:
+    """Every input once, in order; what a glob or directory holds is sorted."""
+    from bpmcli.io import source_arrow, source_numpy  # noqa: F401  (they register their suffixes)
+
+    found: dict[str, Input] = {}
+    for argument in arguments:
+        for item in _expand_one(argument):
+            found.setdefault(item.path, item)
+    return list(found.values())
+
+
+def _expand_one(argument: str) -> list[Input]:
+    if argument == STDIN:
+        return [Input(STDIN, "stdin")]
+    if os.path.isdir(argument):
+        files = sorted(str(p) for p in Path(argument).rglob("*") if p.is_file() and suffix_of(p.name) in SOURCES)
+        files = [f for f in files if not any(part.startswith(".") for part in Path(f).relative_to(argument).parts)]
+        if not files:
+            raise UsageError(f"{argument}: no file with a known suffix below it", "known: " + ", ".join(SOURCES))
+        return [Input(f, os.path.relpath(f, argument)) for f in files]
+    if not os.path.exists(argument) and glob.has_magic(argument):
+        matches = sorted(m for m in glob.glob(argument, recursive=True) if os.path.isfile(m))
+        if not matches:
+            raise UsageError(f"{argument}: no file matches")
+        base = os.path.commonpath([os.path.dirname(m) for m in matches]) if len(matches) > 1 else ""
+        return [Input(m, os.path.relpath(m, base) if base else os.path.basename(m)) for m in matches]
+    return [Input(argument, os.path.basename(argument))]

@@ -1,0 +1,287 @@
+"""From a path to rows: open, understand, reduce batch by batch, check."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from bpmcli.core.distributions import log_softmax
+from bpmcli.core.notices import Notice, notice
+from bpmcli.core.reduce import (
+    Reduced,
+    log_odds_of_confidences,
+    reduce_logits,
+    reduce_probs,
+)
+from bpmcli.core.rows import EVENT, Rows, pool
+from bpmcli.core.sample import BARE_LIMIT, Floats, Ints
+from bpmcli.errors import BpmError, DataError
+from bpmcli.io.columns import Array, Lists, to_arrow
+from bpmcli.io.layout import InputOptions, Layout, understand
+from bpmcli.io.sources import Batch, Source, open_source
+
+TRUE_WORDS = ("true", "yes", "t", "1", "1.0", "correct")
+FALSE_WORDS = ("false", "no", "f", "0", "0.0", "incorrect", "wrong")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Rows of a file, how it was understood, and what was odd."""
+
+    rows: Rows
+    layout: Layout
+    notices: tuple[Notice, ...]
+    metadata: dict[str, str]
+
+
+@dataclass(frozen=True)
+class RowsBatch:
+    """Reduced rows of one batch, with the batch they came from."""
+
+    batch: Batch
+    rows: Rows
+
+
+def read_rows(path: str, options: InputOptions | None = None, *, distributions: bool = False) -> Loaded:
+    """All rows of a file. `distributions` keeps the scores of all classes as well."""
+    try:
+        source = open_source(path)
+        options = options or InputOptions()
+        layout = understand(source, options)
+        odd: Counter[str] = Counter()
+        parts = [part.rows for part in stream_rows(source, layout, options, odd, distributions=distributions)]
+        if not parts or not sum(part.n for part in parts):
+            raise DataError("no rows")
+        rows = pool(parts)
+        return Loaded(rows, layout, tuple(_notices(odd, rows, layout)), source.metadata)
+    except BpmError as error:
+        raise error.at(path if path != "-" else "standard input") from None
+
+
+def stream_rows(
+    source: Source,
+    layout: Layout,
+    options: InputOptions,
+    odd: Counter[str],
+    *,
+    distributions: bool = False,
+    rest: bool = False,
+    outcomes: bool = True,
+) -> Iterator[RowsBatch]:
+    """Rows batch by batch. `rest` brings the other columns along, `outcomes=False` needs no labels."""
+    names = layout.names if outcomes else [*layout.scores, *([layout.group] if layout.group else [])]
+    n_classes = len(layout.scores) if len(layout.scores) > 1 else 0
+    for batch in source.batches(names, [n for n in layout.numeric if n in names], rest):
+        if batch.missing is not None and batch.missing.any():
+            if not options.skip_missing:
+                row = batch.start + int(np.flatnonzero(batch.missing)[0]) + 1
+                raise DataError(
+                    f"a value is missing (row {row}; {int(batch.missing.sum())} such rows here)",
+                    "--skip-missing leaves such rows out",
+                )
+            odd["missing-skipped"] += int(batch.missing.sum())
+            batch = _without_missing(batch)
+            if not batch.n:
+                continue
+        scores = _scores(batch, layout)
+        if scores.ndim == 2 and len(layout.scores) == 1:
+            n_classes = max(n_classes, scores.shape[1])
+        reduced = _reduce(scores, layout, batch.start)
+        odd["argmax-ties"] += reduced.argmax_ties
+        odd["rows-normalised"] += reduced.rows_off_sum
+        odd["saturated"] += reduced.saturated
+        odd["above-one"] += int((scores > 1.0).sum()) if layout.kind in ("probs", "confidence") else 0
+        hits = _hits(batch, layout, reduced, scores) if outcomes else np.zeros(batch.n, dtype=bool)
+        weights = None
+        if layout.weight and outcomes:
+            weights = np.asarray(batch.columns[layout.weight], dtype=np.float64)
+        labels = None
+        if outcomes and layout.label and layout.target != EVENT:
+            labels = _class_indices(batch.columns[layout.label], layout.classes)
+        groups = None
+        if layout.group:
+            groups = np.asarray(batch.columns[layout.group]).astype(np.str_)
+        logits = _logits(scores, layout, reduced) if distributions else None
+        yield RowsBatch(
+            batch,
+            Rows(
+                reduced.log_odds,
+                hits,
+                weights,
+                reduced.predictions,
+                labels,
+                groups,
+                logits,
+                layout.kind == "probs",
+                layout.target,
+            ),  # fmt: skip
+        )
+
+
+def _without_missing(batch: Batch) -> Batch:
+    assert batch.missing is not None
+    keep = ~batch.missing
+    columns: dict[str, Array | Lists] = {}
+    for name, values in batch.columns.items():
+        if isinstance(values, Lists):
+            # Null lists have no values, so the flat values stay.
+            inside = np.repeat(keep, values.lengths)
+            columns[name] = Lists(values.values[inside], values.lengths[keep])
+        else:
+            columns[name] = values[keep]
+    mask = to_arrow(keep)
+    passed = {k: v[keep] if isinstance(v, np.ndarray) else v.filter(mask) for k, v in batch.passed.items()}
+    return Batch(batch.start, int(keep.sum()), columns, passed)
+
+
+def _scores(batch: Batch, layout: Layout) -> Array:
+    first = batch.columns[layout.scores[0]]
+    if len(layout.scores) > 1:
+        columns = [np.asarray(batch.columns[name]) for name in layout.scores]
+        if any(c.dtype.kind not in "fiub" for c in columns):
+            raise DataError(f"columns {layout.scores[0]} … must hold numbers")
+        return np.stack(columns, axis=1)
+    if isinstance(first, Lists):
+        if first.lengths.min(initial=2) < 2:
+            row = batch.start + int(np.flatnonzero(first.lengths < 2)[0]) + 1
+            raise DataError(f"'{layout.scores[0]}' has fewer than two values (row {row})")
+        if first.values.dtype.kind not in "fiub":
+            raise DataError(f"'{layout.scores[0]}' holds text, not numbers")
+        # Checked before padding: afterwards -inf means that a class is absent.
+        if not np.isfinite(first.values).all():
+            row = int(np.repeat(np.arange(batch.n), first.lengths)[np.flatnonzero(~np.isfinite(first.values))[0]])
+            raise DataError(f"'{layout.scores[0]}' must be finite, found NaN or inf (row {batch.start + row + 1})")
+        return first.matrix(-np.inf if layout.kind == "logits" else 0.0)
+    if first.dtype.kind not in "fiub":
+        raise DataError(f"'{layout.scores[0]}' holds text, not numbers")
+    if layout.kind == "logits" and np.isneginf(first).any():
+        row = int(np.flatnonzero(np.isneginf(first).reshape(batch.n, -1).any(axis=1))[0])
+        raise DataError(f"logits must be finite, found -inf (row {batch.start + row + 1})")
+    return first
+
+
+def _reduce(scores: Array, layout: Layout, first_row: int) -> Reduced:
+    if layout.kind == "logits":
+        return reduce_logits(scores, first_row)
+    if layout.kind == "probs" and scores.ndim == 2:
+        return reduce_probs(scores, first_row)
+    if layout.kind == "log_odds":
+        x: Floats = np.asarray(scores, dtype=np.float64)
+        bad = ~np.isfinite(x)
+        if bad.any():
+            raise DataError(f"log-odds must be finite (row {first_row + int(np.flatnonzero(bad)[0]) + 1})")
+        ends = 0
+    else:
+        x = log_odds_of_confidences(scores, first_row, "probabilities" if layout.binary else "confidences")
+        ends = int((np.abs(x) >= BARE_LIMIT).sum())
+    if layout.binary and layout.target != EVENT:
+        return Reduced(np.abs(x), (x > 0).astype(np.int64), int((x == 0).sum()), 0, ends)
+    return Reduced(x, np.ones(x.size, dtype=np.int64), 0, 0, ends)
+
+
+def _hits(batch: Batch, layout: Layout, reduced: Reduced, scores: Array) -> Array:
+    if layout.hit:
+        return _booleans(batch, layout.hit)
+    assert layout.label is not None
+    labels = batch.columns[layout.label]
+    if layout.target == EVENT:
+        return _booleans(batch, layout.label)
+    if layout.prediction:
+        predictions = np.asarray(batch.columns[layout.prediction])
+        values = np.asarray(labels)
+        if (predictions.dtype.kind == "U") != (values.dtype.kind == "U"):
+            raise DataError(f"'{layout.prediction}' and '{layout.label}' are not of one kind: one is text, one numbers")
+        equal: Array = predictions == values
+        return equal
+    index = _class_indices(labels, layout.classes)
+    absent = None
+    first = batch.columns[layout.scores[0]]
+    n_classes: int | Ints = 2 if layout.binary else scores.shape[1]
+    if isinstance(first, Lists):
+        n_classes = first.lengths
+    absent = (index < 0) | (index >= n_classes)
+    if absent.any():
+        row = int(np.flatnonzero(absent)[0])
+        k = int(np.max(n_classes))
+        hint = f"labels are class numbers 0 … {k - 1}"
+        if int(index.min()) >= 1 and int(index.max()) == k:
+            hint += f"; these run from 1 to {k}: subtract one"
+        raise DataError(
+            f"label {index[row]} is outside 0 … {k - 1} (row {batch.start + row + 1}; {int(absent.sum())} such rows here)",
+            hint,
+        )
+    return reduced.predictions == index
+
+
+def _class_indices(labels: Array | Lists, classes: tuple[str, ...] | None) -> Ints:
+    """Class numbers from numbers, or from names where the columns carry them."""
+    if isinstance(labels, Lists) or labels.ndim != 1:
+        raise DataError("labels must be one class number per row", "one-hot labels: take their argmax")
+    if labels.dtype.kind == "U":
+        known = {name: i for i, name in enumerate(classes or ())}
+        unknown = [w for w in np.unique(labels).tolist() if w not in known]
+        if unknown:
+            hint = (
+                "columns named prob_<class> give the classes their names"
+                if not known
+                else f"classes: {', '.join(known)}"
+            )
+            raise DataError(f"label '{unknown[0]}' is not a class", hint)
+        return np.array([known[w] for w in labels.tolist()], dtype=np.int64)
+    if labels.dtype.kind == "f":
+        whole = np.isfinite(labels) & (labels == np.floor(labels))
+        if not whole.all():
+            row = int(np.flatnonzero(~whole)[0])
+            raise DataError(f"labels must be class numbers, found {labels[row]:g} (row {row + 1} of its batch)")
+    return labels.astype(np.int64)
+
+
+def _booleans(batch: Batch, name: str) -> Array:
+    values = batch.columns[name]
+    if isinstance(values, Lists) or values.ndim != 1:
+        raise DataError(f"'{name}' must be one value per row")
+    if values.dtype.kind == "U":
+        lowered = np.char.lower(values)
+        yes = np.isin(lowered, TRUE_WORDS)
+        bad = ~yes & ~np.isin(lowered, FALSE_WORDS)
+    else:
+        yes = values == 1
+        bad = ~yes & (values != 0)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        hint = "for class labels give --prediction as well" if name.lower() not in ("hit", "correct") else None
+        raise DataError(f"'{name}' must be 0 or 1, found {values[row]} (row {batch.start + row + 1})", hint)
+    return yes
+
+
+def _logits(scores: Array, layout: Layout, reduced: Reduced) -> Floats | None:
+    """Scores whose softmax is the distribution."""
+    if scores.ndim == 2:
+        if layout.kind == "logits":
+            return scores.astype(np.float64)
+        with np.errstate(divide="ignore"):
+            return log_softmax(np.log(scores.astype(np.float64)))
+    if layout.binary and layout.target != EVENT:
+        x = np.where(reduced.predictions == 1, reduced.log_odds, -reduced.log_odds)
+        return np.stack([np.zeros_like(x), x], axis=1)
+    return None
+
+
+def _notices(odd: Counter[str], rows: Rows, layout: Layout) -> Iterator[Notice]:
+    for code in ("rows-normalised", "above-one", "argmax-ties", "missing-skipped"):
+        if odd[code]:
+            yield notice(code, count=odd[code])
+    if odd["saturated"] and layout.kind in ("confidence", "probs") and len(layout.scores) == 1:
+        yield notice("saturated", count=odd["saturated"])
+    n_classes = max(len(layout.scores), 2 if layout.binary else 0)
+    if n_classes >= 2 and layout.target != EVENT and rows.n >= 100:
+        accuracy = float(rows.hits.mean())
+        confident = float((rows.log_odds > np.log(4)).mean())
+        if accuracy < 1.5 / n_classes and confident > 0.5:
+            yield notice("labels-misaligned", accuracy=f"{accuracy:.3f}", classes=n_classes)
+
+
+__all__ = ["Loaded", "read_rows", "stream_rows"]

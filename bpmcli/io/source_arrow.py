@@ -1,0 +1,206 @@
+"""parquet, arrow, csv and jsonl files, as record batches of pyarrow."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+from bpmcli.errors import DataError
+from bpmcli.io.columns import Array, Lists, from_arrow
+from bpmcli.io.sources import BATCH_VALUES, Batch, Column, Source, source
+
+
+class _ArrowSource(Source):
+    """What parquet, csv, jsonl and arrow files share: record batches."""
+
+    def schema(self) -> Any:
+        raise NotImplementedError
+
+    def record_batches(self, names: list[str] | None, numeric: Sequence[str]) -> Iterator[Any]:
+        raise NotImplementedError
+
+    def inspect(self) -> None:
+        import pyarrow as pa
+
+        schema = self.schema()
+        for key, value in (schema.metadata or {}).items():
+            if key.startswith(b"bpmcli"):
+                self.metadata[key.decode()] = value.decode("utf-8", "replace")
+        for f in schema:
+            kind, width = f.type, None
+            if pa.types.is_fixed_size_list(kind):
+                kind, width = kind.value_type, kind.list_size
+            elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+                kind, width = kind.value_type, 0
+            letter = (
+                "f" if pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+                else "i" if pa.types.is_integer(kind)
+                else "b" if pa.types.is_boolean(kind)
+                else "U"
+            )  # fmt: skip
+            if f.name in self.columns:
+                raise DataError(f"two columns are called '{f.name}'", "give every column a name of its own")
+            self.columns[f.name] = Column(f.name, width, letter)
+
+    def read(self, names: Sequence[str], numeric: Sequence[str], rest: bool) -> Iterator[Batch]:
+        start = 0
+        for record in self.record_batches(None if rest else list(dict.fromkeys(names)), numeric):
+            columns: dict[str, Array | Lists] = {}
+            missing: Array | None = None
+            for name in names:
+                columns[name], null = from_arrow(record.column(name))
+                if null is not None:
+                    missing = null if missing is None else missing | null
+            passed = {f.name: record.column(f.name) for f in record.schema if f.name not in columns}
+            yield Batch(start, record.num_rows, columns, passed, missing)
+            start += record.num_rows
+
+
+@source("parquet", ".parquet", ".pq", magic=b"PAR1")
+class ParquetSource(_ArrowSource):
+    """Row groups, only the columns needed."""
+
+    def schema(self) -> Any:
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(self.path) as f:
+            self.n_rows = f.metadata.num_rows
+            return f.schema_arrow
+
+    def record_batches(self, names: list[str] | None, numeric: Sequence[str]) -> Iterator[Any]:
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(self.path) as f:
+            width = len(names or self.columns)
+            yield from f.iter_batches(batch_size=max(1024, BATCH_VALUES // width), columns=names)
+
+
+@source("arrow", ".arrow", ".feather", magic=b"ARROW1")
+class ArrowFileSource(_ArrowSource):
+    """Arrow IPC files (feather version 2)."""
+
+    def schema(self) -> Any:
+        import pyarrow as pa
+
+        with pa.memory_map(self.path) as raw, pa.ipc.open_file(raw) as f:
+            return f.schema
+
+    def record_batches(self, names: list[str] | None, numeric: Sequence[str]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        with pa.memory_map(self.path) as raw, pa.ipc.open_file(raw) as f:
+            for i in range(f.num_record_batches):
+                record = f.get_batch(i)
+                if record.num_rows:
+                    yield record.select(names) if names is not None else record
+
+
+@source("csv", ".csv", ".csv.gz", ".txt")
+class CsvSource(_ArrowSource):
+    """Comma-separated text with a header; gzip by suffix."""
+
+    delimiter: ClassVar[str] = ","
+
+    def _open(self, names: list[str] | None, numeric: Sequence[str], texts: Sequence[str]) -> Any:
+        import pyarrow as pa
+        from pyarrow import csv
+
+        self._bad_row: Any = None
+
+        def remember(row: Any) -> str:
+            self._bad_row = row
+            return "error"
+
+        types = {name: pa.float64() for name in numeric} | {name: pa.string() for name in texts}
+        return csv.open_csv(
+            pa.input_stream(self.path, compression=self._compression()),
+            read_options=csv.ReadOptions(use_threads=False, block_size=1 << 23),
+            parse_options=csv.ParseOptions(delimiter=self.delimiter, invalid_row_handler=remember),
+            convert_options=csv.ConvertOptions(
+                include_columns=names, column_types=types, strings_can_be_null=True, quoted_strings_can_be_null=False
+            ),
+        )
+
+    def _compression(self) -> str | None:
+        return "gzip" if self.path.endswith(".gz") else None
+
+    @contextmanager
+    def reporting(self) -> Iterator[None]:
+        with super().reporting():
+            try:
+                yield
+            except (ValueError, OSError) as e:
+                row = getattr(self, "_bad_row", None)
+                if row is not None:
+                    self._bad_row = None
+                    raise DataError(
+                        f"line {row.number} has {row.actual_columns} fields, the header {row.expected_columns}",
+                        "quote fields that hold the separator, and leave no line cut off",
+                    ) from None
+                if "Empty CSV" in str(e):
+                    raise DataError("no rows") from None
+                where = re.search(r"In CSV column #(\d+): .*?conversion error to \w+: invalid value '(.*?)'", str(e))
+                if where:
+                    name = self._converting[int(where[1])] if getattr(self, "_converting", None) else f"#{where[1]}"
+                    raise DataError(
+                        f"column '{name}' holds '{where[2]}', which is not a number", "fix that line, or leave it empty"
+                    ) from None
+                raise
+
+    def schema(self) -> Any:
+        with self._open(None, (), ()) as reader:
+            return reader.schema
+
+    def record_batches(self, names: list[str] | None, numeric: Sequence[str]) -> Iterator[Any]:
+        # Columns that only pass through stay text, so that they come out as they went in.
+        texts = [] if names is not None else [c for c in self.columns if c not in numeric]
+        self._converting = names or list(self.columns)
+        with self._open(names, numeric, texts) as reader:
+            for record in reader:
+                if record.num_rows:
+                    yield record
+
+
+@source("tsv", ".tsv", ".tsv.gz")
+class TsvSource(CsvSource):
+    """Tab-separated text with a header."""
+
+    delimiter: ClassVar[str] = "\t"
+
+
+@source("jsonl", ".jsonl", ".ndjson", ".jsonl.gz")
+class JsonlSource(_ArrowSource):
+    """One JSON object per line; gzip by suffix."""
+
+    def _open(self, schema: Any | None) -> Any:
+        import pyarrow as pa
+        from pyarrow import json
+
+        return json.open_json(
+            pa.input_stream(self.path, compression="gzip" if self.path.endswith(".gz") else None),
+            read_options=json.ReadOptions(use_threads=False, block_size=1 << 23),
+            parse_options=json.ParseOptions(explicit_schema=schema),
+        )
+
+    def schema(self) -> Any:
+        if os.path.getsize(self.path) == 0:
+            raise DataError("no rows")
+        with self._open(None) as reader:
+            self._schema = reader.schema
+            return reader.schema
+
+    def record_batches(self, names: list[str] | None, numeric: Sequence[str]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        def as_float(name: str) -> Any:
+            kind = self._schema.field(name).type
+            return pa.list_(pa.float64()) if pa.types.is_list(kind) else pa.float64()
+
+        schema = pa.schema([pa.field(name, as_float(name)) for name in numeric]) if numeric else None
+        with self._open(schema) as reader:
+            for record in reader:
+                if record.num_rows:
+                    yield record.select(names) if names is not None else record

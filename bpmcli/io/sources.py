@@ -1,0 +1,178 @@
+"""Files of every format as streams of batches. A new format is one class with one decorator."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from bpmcli.errors import DataError
+from bpmcli.io.columns import Array, Lists
+
+BATCH_VALUES = 1 << 20
+"""Values per batch: 8 MB of float64."""
+
+STDIN = "-"
+
+
+@dataclass(frozen=True)
+class Column:
+    """What is known of a column before reading it."""
+
+    name: str
+    width: int | None
+    """None: one value per row; otherwise the number of classes, 0 if it varies."""
+    kind: str
+    """numpy's letter: f, i, u, b or U."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows: decoded columns, those passed through undecoded, and rows with a null."""
+
+    start: int
+    n: int
+    columns: dict[str, Array | Lists]
+    passed: dict[str, Any] = field(default_factory=dict)
+    missing: Array | None = None
+
+
+class Source:
+    """An open-able file: what columns it has, and its rows batch by batch."""
+
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    magic: ClassVar[bytes] = b""
+    label: ClassVar[str] = ""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.columns: dict[str, Column] = {}
+        self.metadata: dict[str, str] = {}
+        self.n_rows: int | None = None
+        with self.reporting():
+            self.inspect()
+
+    def inspect(self) -> None:
+        """Fill in the columns."""
+        raise NotImplementedError
+
+    def read(self, names: Sequence[str], numeric: Sequence[str], rest: bool) -> Iterator[Batch]:
+        """The batches; `numeric` names must be numbers, `rest` passes the other columns through."""
+        raise NotImplementedError
+
+    def batches(self, names: Sequence[str], numeric: Sequence[str] = (), rest: bool = False) -> Iterator[Batch]:
+        """The rows of the named columns, in order."""
+        with self.reporting():
+            yield from self.read(names, numeric, rest)
+
+    @contextmanager
+    def reporting(self) -> Iterator[None]:
+        """Whatever a library throws becomes a sentence."""
+        try:
+            yield
+        except DataError:
+            raise
+        except FileNotFoundError:
+            raise DataError("no such file") from None
+        except PermissionError:
+            raise DataError("not readable (permission denied)") from None
+        except IsADirectoryError:
+            raise DataError("is a directory") from None
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as e:
+            text = " ".join(str(e).split()) or type(e).__name__
+            raise DataError(f"cannot be read as {self.label}: {text[:200]}", self.advice()) from None
+
+    def advice(self) -> str:
+        return "is the file complete, and does its suffix fit its content?"
+
+
+SOURCES: dict[str, type[Source]] = {}
+"""By suffix; filled by source_numpy and source_arrow."""
+
+
+def source(label: str, *suffixes: str, magic: bytes = b"") -> Callable[[type[Source]], type[Source]]:
+    """Register a format by its suffixes."""
+
+    def register(cls: type[Source]) -> type[Source]:
+        cls.label, cls.suffixes, cls.magic = label, suffixes, magic
+        for suffix in suffixes:
+            SOURCES[suffix] = cls
+        return cls
+
+    return register
+
+
+def suffix_of(path: str) -> str:
+    """The suffix that names the format; `.csv.gz` counts as one."""
+    name = os.path.basename(path).lower()
+    stem, suffix = os.path.splitext(name)
+    if suffix == ".gz":
+        suffix = os.path.splitext(stem)[1] + suffix
+    return suffix
+
+
+def open_source(path: str) -> Source:
+    """The file as a source, by suffix; by content if the suffix says nothing."""
+    from bpmcli.io import source_arrow, source_numpy  # noqa: F401  (they register themselves)
+
+    if path == STDIN:
+        return _from_stdin()
+    suffix = suffix_of(path)
+    found = SOURCES.get(suffix)
+    by_content = _by_content(path)
+    if found is None:
+        if by_content is None:
+            known = ", ".join(s for s in SOURCES)
+            raise DataError(f"unknown suffix '{suffix}'" if suffix else "no suffix", f"known formats: {known}")
+        return by_content(path)
+    if by_content is not None and by_content is not found:
+        raise DataError(
+            f"has the suffix {suffix} but holds {by_content.label}", f"rename it to {by_content.suffixes[0]}"
+        )
+    return found(path)
+
+
+def _by_content(path: str) -> type[Source] | None:
+    try:
+        with open(path, "rb") as f:
+            start = f.read(8)
+    except OSError:
+        return None
+    return next((s for s in SOURCES.values() if s.magic and start.startswith(s.magic)), None)
+
+
+def _from_stdin() -> Source:
+    """stdin goes to a temporary file first: columns are looked at before rows are read."""
+    copy = tempfile.NamedTemporaryFile(prefix="bpmcli-", delete=False)  # noqa: SIM115
+    try:
+        with copy:
+            while block := sys.stdin.buffer.read(1 << 20):
+                copy.write(block)
+        with open(copy.name, "rb") as f:
+            start = f.read(4096).lstrip()
+        if not start:
+            raise DataError("no rows on standard input")
+        for cls in SOURCES.values():
+            if cls.magic and start.startswith(cls.magic):
+                raise DataError(f"standard input holds {cls.label}", "standard input takes csv or jsonl")
+        if start.startswith(b"{"):
+            found = SOURCES[".jsonl"](copy.name)
+        else:
+            found = SOURCES[".tsv" if b"\t" in start.split(b"\n")[0] else ".csv"](copy.name)
+    except BaseException:
+        os.unlink(copy.name)
+        raise
+    import atexit
+
+    atexit.register(_remove, copy.name)
+    return found
+
+
+def _remove(path: str) -> None:
+    with suppress(OSError):
+        os.unlink(path)
