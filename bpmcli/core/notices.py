@@ -18,7 +18,7 @@ TEXTS: dict[str, tuple[str, str]] = {
         "",
     ),
     "saturated": (
-        "{count} confidences are exactly 0 or 1; their log-odds were clipped to ±37.4",
+        "{count} confidences are 0 or 1 as far as float64 can tell; their log-odds were clipped",
         "give logits or all class probabilities, which still tell them apart",
     ),
     "missing-skipped": (

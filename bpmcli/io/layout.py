@@ -87,11 +87,9 @@ class Layout:
             if name:
                 pairs.append((role, name))
         if not self.hit:
-            what = (
-                "label = 1" if self.target == EVENT else "prediction = label" if self.prediction else "argmax = label"
-            )
-            if self.binary and self.target == TOP_LABEL:
-                what = "(P(y = 1) > 0.5) = label"
+            what = "prediction = label" if self.prediction else "argmax = label"
+            if self.binary:
+                what = "label = 1" if self.target == EVENT else "(P(y = 1) > 0.5) = label"
             pairs.append(("a hit is", what))
         pairs.append(("calibrates", "P(y = 1) itself" if self.target == EVENT else "the predicted class"))
         return pairs
@@ -199,9 +197,8 @@ class _Chooser:
         wide = [c.name for c in self.columns.values() if c.width is not None]
         hint = "name them with --logits, --probs or --confidence"
         if wide:
-            raise DataError(
-                f"'{wide[0]}' could be logits or probabilities", f"say --logits {wide[0]} or --probs {wide[0]}"
-            )
+            name = wide[0]
+            raise DataError(f"'{name}' could be logits or probabilities", f"say --logits {name} or --probs {name}")
         raise DataError(f"no column with scores (found: {', '.join(self.columns)})", hint)
 
     def _spread(self, prefixes: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
@@ -212,9 +209,8 @@ class _Chooser:
             if len(numeric) >= 2 and len(numeric) == len(matched):
                 if sorted(numeric) != list(range(len(numeric))):
                     missing = next(i for i in range(len(numeric)) if i not in numeric)
-                    raise DataError(
-                        f"column {prefix}_{missing} is missing", f"columns run from {prefix}_0 without a gap"
-                    )
+                    hint = f"columns run from {prefix}_0 without a gap"
+                    raise DataError(f"column {prefix}_{missing} is missing", hint)
                 return tuple(numeric[i] for i in sorted(numeric)), tuple(str(i) for i in sorted(numeric))
             if len(matched) >= 2 and not numeric:
                 return tuple(matched.values()), tuple(matched)

@@ -117,7 +117,7 @@ def stream_rows(
                 logits,
                 layout.kind == "probs",
                 layout.target,
-            ),  # fmt: skip
+            ),
         )
 
 
@@ -210,10 +210,12 @@ def _hits(batch: Batch, layout: Layout, reduced: Reduced, scores: Array) -> Arra
         if int(index.min()) >= 1 and int(index.max()) == k:
             hint += f"; these run from 1 to {k}: subtract one"
         raise DataError(
-            f"label {index[row]} is outside 0 … {k - 1} (row {batch.start + row + 1}; {int(absent.sum())} such rows here)",
+            f"label {index[row]} is outside 0 … {k - 1} (row {batch.start + row + 1}; "
+            f"{int(absent.sum())} such rows here)",
             hint,
         )
-    return reduced.predictions == index
+    hits: Array = reduced.predictions == index
+    return hits
 
 
 def _class_indices(labels: Array | Lists, classes: tuple[str, ...] | None) -> Ints:
@@ -224,11 +226,7 @@ def _class_indices(labels: Array | Lists, classes: tuple[str, ...] | None) -> In
         known = {name: i for i, name in enumerate(classes or ())}
         unknown = [w for w in np.unique(labels).tolist() if w not in known]
         if unknown:
-            hint = (
-                "columns named prob_<class> give the classes their names"
-                if not known
-                else f"classes: {', '.join(known)}"
-            )
+            hint = f"classes: {', '.join(known)}" if known else "columns named prob_<class> name the classes"
             raise DataError(f"label '{unknown[0]}' is not a class", hint)
         return np.array([known[w] for w in labels.tolist()], dtype=np.int64)
     if labels.dtype.kind == "f":
