@@ -10,6 +10,10 @@ from bpmcli.core.calibrators.base import Calibrator
 from bpmcli.core.sample import Floats, Ints
 
 
+TRACE = 1e-12
+"""Enough to survive the rounding of the row's other entries, too little to matter."""
+
+
 @dataclass(frozen=True)
 class Calibrated:
     """Distributions and how often the predicted class stood in the way."""
@@ -32,7 +36,7 @@ def calibrate_distributions(
     """The top probability becomes g(ŝ), the others share 1 − g(ŝ) in proportion.
 
     Where g(ŝ) would fall below the runner-up's share, the predicted class is kept by the smallest
-    change: both get the same probability, the predicted class one unit in the last place more.
+    change: both get the same probability, the predicted class a trace more.
     """
     rows = np.arange(logits.shape[0])
     if calibrator.needs_distribution:
@@ -49,7 +53,7 @@ def calibrate_distributions(
     if below.any() and not allow_argmax_change:
         # g = (1 - g)·r  ⇒  g = r / (1 + r)
         r = runner_up[below]
-        tie = np.nextafter(r / (1 + r), 1.0)
+        tie = r / (1 + r) * (1 + TRACE)
         g, miss = g.copy(), miss.copy()
         g[below], miss[below] = tie, 1.0 - tie
     probs = shares * miss[:, None]

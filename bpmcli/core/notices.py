@@ -46,12 +46,33 @@ TEXTS: dict[str, tuple[str, str]] = {
         "leave --optimizer at its default",
     ),
     "argmax-kept": (
-        "{count} rows: the calibrated confidence fell below another class; the predicted class was kept by "
-        "lowering it no further than a tie",
+        "{count} rows: the calibrated confidence would fall below another class; it stops at a tie, "
+        "so that the predicted class stays",
         "--allow-argmax-change writes the calibrated value as it is",
     ),
     "argmax-changed": (
         "{count} rows: the calibrated confidence fell below another class, so the predicted class changed",
+        "",
+    ),
+    "rates-moved": (
+        "{count} of {total} {what} ({rows} rows) hold only hits or only misses: rates of 0 and 1 were moved inside by "
+        "1/(rows + 2)",
+        "",
+    ),
+    "constant-confidence": (
+        "all confidences are equal: the curve can only be flat",
+        "",
+    ),
+    "temperature-saturated": (
+        "{count} rows have probabilities of exactly 0, whose logits are lost: the temperature is biased",
+        "give logits",
+    ),
+    "label-impossible": (
+        "{count} rows give their true class a probability of 0; the fit took it as 1e-12",
+        "give logits",
+    ),
+    "spline-clipped": (
+        "{count} rows: the spline left [0, 1] or came within {floor} of its ends, and was clipped there",
         "",
     ),
 }

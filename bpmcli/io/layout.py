@@ -95,8 +95,11 @@ class Layout:
         return pairs
 
 
-def understand(source: Source, options: InputOptions) -> Layout:
-    """Decide from names and options; never guess from values what names leave open."""
+def understand(source: Source, options: InputOptions, outcomes: bool = True) -> Layout:
+    """Decide from names and options; never guess from values what names leave open.
+
+    `outcomes=False`: labels are not needed, and a file may come without them.
+    """
     columns = source.columns
     if not columns:
         raise DataError("no columns", "is the file empty?")
@@ -117,14 +120,15 @@ def understand(source: Source, options: InputOptions) -> Layout:
             "--event calibrates one probability per row, P(y = 1), and this file has scores of all classes",
             "leave --event out, or name the column of P(y = 1) with --probs",
         )
+    one = chosen.one if outcomes else lambda role: None
     layout = Layout(
         kind, scores, binary, classes,
-        label=chosen.one("label"), hit=chosen.one("hit"), prediction=chosen.one("prediction"),
+        label=one("label"), hit=one("hit"), prediction=one("prediction"),
         weight=options.weight and chosen.existing(options.weight, "--weight"),
         group=options.group and chosen.existing(options.group, "--by"),
         target=EVENT if options.event else TOP_LABEL,
     )  # fmt: skip
-    return _with_outcome(layout, columns, options, matrix)
+    return _with_outcome(layout, columns, options, matrix) if outcomes else layout
 
 
 def _with_outcome(layout: Layout, columns: Mapping[str, Column], options: InputOptions, matrix: bool) -> Layout:

@@ -164,7 +164,7 @@ class _Gzipped(_TextWriter):
         import io
 
         # No name and no time in the header: the same input gives the same bytes.
-        self._raw = open(path, "wb")
+        self._raw = open(path, "wb")  # noqa: SIM115
         return io.TextIOWrapper(gzip.GzipFile("", "wb", fileobj=self._raw, mtime=0), encoding="utf-8", newline="")
 
     def close(self) -> None:

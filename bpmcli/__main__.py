@@ -1,0 +1,5 @@
+"""python -m bpmcli"""
+
+from bpmcli.cli import entry
+
+entry()

@@ -1,0 +1,129 @@
+"""The command line: `main(argv)` returns the exit code. Commands are imported only when used."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from bpmcli import __version__
+from bpmcli.errors import BpmError
+
+COMMANDS = {
+    "fit": "Fit a calibration curve and write its parameters.",
+    "apply": "Calibrate files with fitted parameters.",
+    "metrics": "Measure calibration error; gate a CI job on it.",
+    "simulate": "Draw data whose true calibration error is known.",
+    "compare": "Compare metrics or calibrators, on files or on known truth.",
+}
+
+
+class _Commands(TyperGroup):
+    """Imports a command's module when it is called, so that others cost nothing."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"bpmcli.cli.cmd_{cmd_name}")
+        found = typer.main.get_command(module.app)
+        found.name, found.short_help = cmd_name, COMMANDS[cmd_name]
+        return found
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+HELP = """Is a classifier's confidence to be trusted, and if not, how to repair it.
+
+\b
+  bpmcli metrics test.npz                         how far off is it
+  bpmcli fit val.npz -o params.json               fit the calibration curve
+  bpmcli apply params.json test.npz -o out.npz    calibrated probabilities
+"""
+
+app = typer.Typer(
+    cls=_Commands,
+    help=HELP,
+    rich_markup_mode=None,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"bpmcli {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Show the version."),
+) -> None:
+    """Replaced by HELP."""
+
+
+root.__doc__ = None
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit code."""
+    from bpmcli.cli import console
+
+    console.quiet = False
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        result = typer.main.get_command(app).main(arguments, prog_name="bpmcli", standalone_mode=False)
+        sys.stdout.flush()
+        return int(result or 0)
+    except BpmError as error:
+        console.show_error(error)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("bpmcli: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader has gone (`| head`): end quietly, also at the flush on exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except MemoryError:
+        console.show_error(BpmError("out of memory", "work the files one at a time, or split them"))
+        return 70
+    except Exception as error:
+        return _foreign(error)
+
+
+def _foreign(error: Exception) -> int:
+    """typer's own usage errors; anything else is a bug and says so."""
+    from bpmcli.cli import console
+
+    format_message = getattr(error, "format_message", None)
+    if format_message is not None:
+        context = getattr(error, "ctx", None)
+        hint = f"see {context.command_path} --help" if context is not None else "see bpmcli --help"
+        console.show_error(BpmError(format_message().rstrip("."), hint))
+        return 2
+    if type(error).__name__ == "Abort":
+        return 130
+    if os.environ.get("BPMCLI_DEBUG"):
+        raise error
+    console.show_error(
+        BpmError(f"internal error: {type(error).__name__}: {error}", "this is a bug; BPMCLI_DEBUG=1 shows where")
+    )
+    return 70
+
+
+def entry() -> None:
+    """The console script."""
+    sys.exit(main())

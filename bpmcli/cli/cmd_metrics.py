@@ -1,0 +1,130 @@
+"""bpmcli metrics: how far off is the confidence?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from bpmcli import __version__
+from bpmcli.cli.options import BatchArgs, CurveArgs, InputArgs, OutputArgs, Seed, command
+from bpmcli.errors import BpmError, UsageError
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+@command
+def metrics(
+    inputs: Annotated[list[str] | None, typer.Argument(help="Files, globs, directories, or -.", metavar="INPUT...")] = None,
+    metric: Annotated[list[str] | None, typer.Option("--metric", "-m", help="Only this metric; repeatable.")] = None,
+    list_: Annotated[bool, typer.Option("--list", help="Explain every metric and stop.")] = False,
+    explain_input: Annotated[bool, typer.Option("--explain-input", help="Say how the inputs are understood, and stop.")] = False,
+    n_bins: Annotated[int, typer.Option("--n-bins", help="Bins of ece and ece-debiased.")] = 15,
+    binning: Annotated[str, typer.Option("--binning", help="mass or width.")] = "mass",
+    noise_floor: Annotated[bool, typer.Option("--noise-floor", help="Also what a perfectly calibrated model would score.")] = False,
+    noise_runs: Annotated[int, typer.Option("--noise-runs", help="Simulated outcomes behind the noise floor.")] = 200,
+    bins_table: Annotated[bool, typer.Option("--bins-table", help="The bins themselves, for any plotter.")] = False,
+    fail_above: Annotated[list[str] | None, typer.Option("--fail-above", metavar="METRIC=X", help="Exit 1 if the metric exceeds X.")] = None,
+    baseline: Annotated[str | None, typer.Option("--baseline", help="A saved run (--format json) to compare with.")] = None,
+    max_increase: Annotated[list[str] | None, typer.Option("--max-increase", metavar="METRIC=X", help="Exit 1 if it rose by more than X.")] = None,
+    seed: Seed = 0,
+    *,
+    read: InputArgs,
+    curve: CurveArgs,
+    batch: BatchArgs,
+    output: OutputArgs,
+) -> int:  # fmt: skip
+    """Measure calibration error.
+
+    \b
+      bpmcli metrics test.npz
+      bpmcli metrics runs/ -j 0 --format csv > all.csv
+      bpmcli metrics preds.parquet --fail-above tce-bpm=0.03
+    """
+    from bpmcli.cli import console, gates, views
+    from bpmcli.cli.render import show
+    from bpmcli.core.metrics import METRICS, check_metric_names
+    from bpmcli.io.paths import expand
+
+    format_ = output.resolve()
+    if list_:
+        show(format_, views.metric_list(), views.metric_list_document())
+        return 0
+    items = expand(inputs or [])
+    if not items:
+        raise UsageError("no input", "bpmcli metrics FILE, or --list to see what can be measured")
+    if explain_input:
+        return views.explain_inputs(items, read.resolve(), format_)
+    options = curve.resolve(n_bins, binning)
+    limits = gates.parse_limits("--fail-above", fail_above or [])
+    rises = gates.parse_limits("--max-increase", max_increase or [])
+    if bool(rises) != (baseline is not None):
+        raise UsageError("--baseline and --max-increase go together", "--baseline old.json --max-increase ece=0.005")
+    if noise_runs < 1:
+        raise UsageError(f"--noise-runs must be positive, not {noise_runs}")
+    names = check_metric_names(metric or METRICS)
+    # A gate measures its metric even if it was not asked for: it must never pass by omission.
+    names += [g.metric for g in [*limits, *rises] if g.metric not in names]
+    before = gates.load_baseline(baseline, asdict_json(options)) if baseline else None
+
+    records, failures = _measure(
+        items, tuple(dict.fromkeys(names)), options, noise_runs * noise_floor, bins_table, seed, read, batch
+    )
+    verdicts = gates.judge(records, limits, rises, before)
+    document = {
+        "schema": gates.SCHEMA,
+        "version": gates.VERSION,
+        "tool": f"bpmcli {__version__}",
+        "options": asdict_json(options),
+        "results": records,
+        "failures": [{"input": item, "error": error.message} for item, error in failures],
+        "gates": [asdict(v) for v in verdicts],
+    }
+    if records:
+        show(format_, views.bins(records) if bins_table and format_ != "json" else views.metrics(records), document)
+    for verdict in verdicts:
+        if not verdict.passed:
+            console.fail(f"gate failed: {verdict}")
+    if failures:
+        return failures[0][1].exit_code if len(items) == len(failures) else 3
+    return 0 if all(v.passed for v in verdicts) else 1
+
+
+def asdict_json(options: Any) -> dict[str, Any]:
+    """Options as a JSON reader sees them: tuples are lists."""
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(options).items()}
+
+
+def _measure(
+    items: Sequence[Any], names: tuple[str, ...], options: Any, noise_runs: int, bins_table: bool, seed: int,
+    read: InputArgs, batch: BatchArgs,
+) -> tuple[list[dict[str, Any]], list[tuple[str, BpmError]]]:  # fmt: skip
+    """A record per input (or one for all of them), and what could not be read."""
+    from bpmcli.cli import console
+    from bpmcli.engines.local import first_error, work
+    from bpmcli.engines.tasks import MeasureFile, Read, pooled
+
+    task = MeasureFile(read.resolve(), names, options, noise_runs, bins_table, seed)
+    if batch.pool and len(items) > 1:
+        loaded: list[Any] = list(console.progress(work(Read(task.options), items, batch.jobs), len(items), "reading"))
+        error = first_error(loaded)
+        if error is not None:
+            raise error
+        rows, notices = pooled(loaded)
+        done = task.measure(f"pooled ({len(items)} inputs)", rows, notices, {})
+        console.show_notices(done.notices)
+        return [done.record], []
+    records: list[dict[str, Any]] = []
+    failures: list[tuple[str, BpmError]] = []
+    results = console.progress(work(task, items, batch.jobs), len(items), "measuring")
+    for item, result in zip(items, results, strict=True):
+        if isinstance(result, BpmError):
+            console.show_error(result)
+            failures.append((item.path, result))
+            continue
+        records.append(result.record)
+        console.show_notices(result.notices, item.path if len(items) > 1 else "")
+    return records, failures

@@ -1,0 +1,83 @@
+"""Everything that is not data: notes, notices, errors, progress. Standard error only."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+from bpmcli.core.notices import Notice
+from bpmcli.errors import BpmError
+
+T = TypeVar("T")
+
+quiet = False
+"""Set once by main from -q: notes and progress are off, errors are not."""
+
+PROGRESS_AFTER = 0.5
+"""Seconds before a progress bar is worth showing."""
+
+
+def _styled(text: str, code: str) -> str:
+    if not sys.stderr.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    return f"\033[{code}m{text}\033[0m"
+
+
+def note(text: str) -> None:
+    """Something worth knowing."""
+    if not quiet:
+        print(text, file=sys.stderr)
+
+
+def show_notices(notices: Iterable[Notice], where: str = "") -> None:
+    """Notices with their remedies, each once."""
+    if quiet:
+        return
+    for item in dict.fromkeys(notices):
+        place = f"{where}: " if where else ""
+        print(f"{_styled('note:', '33')} {place}{item}", file=sys.stderr)
+        if item.hint:
+            print(f"  hint: {item.hint}", file=sys.stderr)
+
+
+def show_error(error: BpmError) -> None:
+    """Two lines: what and where, and the simplest fix."""
+    print(f"bpmcli: {_styled('error:', '31')} {error.message}", file=sys.stderr)
+    if error.hint:
+        print(f"  hint: {error.hint}", file=sys.stderr)
+
+
+def fail(text: str) -> None:
+    """A verdict: shown even when quiet."""
+    print(_styled(text, "31"), file=sys.stderr)
+
+
+def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
+    """The items, with a bar on a terminal once they have taken half a second."""
+    if quiet or total < 2 or not sys.stderr.isatty():
+        yield from items
+        return
+    started, bar, task = time.monotonic(), None, None
+    try:
+        for done, item in enumerate(items):
+            if bar is None and time.monotonic() - started > PROGRESS_AFTER:
+                bar = _bar()
+                bar.start()
+                task = bar.add_task(what, total=total)
+            if bar is not None:
+                bar.update(task, completed=done)
+            yield item
+    finally:
+        if bar is not None:
+            bar.stop()
+
+
+def _bar() -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True)

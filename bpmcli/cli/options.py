@@ -1,0 +1,145 @@
+"""Options used by two or more commands, written once.
+
+A group is a dataclass of annotated fields; `command(…)` puts the fields of every group a function
+asks for into its signature, so that typer sees plain options.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from bpmcli.errors import UsageError
+
+Inputs = Annotated[
+    list[str],
+    typer.Argument(help="Files, globs, directories, or - for csv/jsonl on standard input.", metavar="INPUT..."),
+]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of every random draw.")]
+
+
+@dataclass(frozen=True)
+class InputArgs:
+    """How to read the inputs."""
+
+    logits: Annotated[str | None, typer.Option(metavar="KEY", help="Column or array of logits.")] = None
+    probs: Annotated[str | None, typer.Option(metavar="KEY", help="Column or array of probabilities.")] = None
+    confidence: Annotated[str | None, typer.Option(metavar="KEY", help="Column of confidences.")] = None
+    log_odds: Annotated[str | None, typer.Option(metavar="KEY", help="Column of log-odds.")] = None
+    label: Annotated[str | None, typer.Option(metavar="KEY", help="Column of true classes.")] = None
+    hit: Annotated[str | None, typer.Option(metavar="KEY", help="Column of 0/1: was the prediction right.")] = None
+    prediction: Annotated[str | None, typer.Option(metavar="KEY", help="Column of predicted classes.")] = None
+    weight: Annotated[str | None, typer.Option(metavar="KEY", help="Column of sample weights.")] = None
+    event: Annotated[bool, typer.Option("--event", help="Calibrate P(y = 1) itself, not the predicted class.")] = False
+    skip_missing: Annotated[bool, typer.Option("--skip-missing", help="Leave out rows with missing values.")] = False
+
+    def resolve(self, group: str | None = None) -> Any:
+        """As the readers take them."""
+        from bpmcli.io.layout import InputOptions
+
+        return InputOptions(**{f.name: getattr(self, f.name) for f in fields(self)}, group=group)
+
+
+@dataclass(frozen=True)
+class CurveArgs:
+    """How the paper's curve is fitted and turned into TCE_bpm."""
+
+    variant: Annotated[str, typer.Option(help="paper, or authors: as their published code does it.")] = "paper"
+    bins: Annotated[
+        str | None, typer.Option(metavar="LO:HI", help="Bin counts of the curve's schemes [N/100:N/20].")
+    ] = None
+    schemes: Annotated[str, typer.Option(metavar="N|all", help="How many bin counts of that range.")] = "11"
+    density: Annotated[str, typer.Option(help="Of confidence under TCE: beta or empirical.")] = "beta"
+    p: Annotated[float, typer.Option("--p", help="Power of the error.")] = 1.0
+
+    def resolve(self, n_bins: int = 15, binning: str = "mass") -> Any:
+        """As the metrics take them; nonsense is a usage error."""
+        from math import isfinite
+
+        from bpmcli.core.metrics import MetricOptions
+
+        _one_of("--variant", self.variant, ("paper", "authors"))
+        _one_of("--density", self.density, ("beta", "empirical"))
+        _one_of("--binning", binning, ("mass", "width"))
+        if not (isfinite(self.p) and self.p >= 1):
+            raise UsageError(f"--p must be a finite number of at least 1, not {self.p:g}")
+        if n_bins < 1:
+            raise UsageError(f"--n-bins must be positive, not {n_bins}")
+        schemes = None if self.schemes == "all" else _positive("--schemes", self.schemes)
+        return MetricOptions(n_bins, binning, self.p, self.variant, schemes, _range(self.bins), self.density)
+
+
+@dataclass(frozen=True)
+class BatchArgs:
+    """How several files are worked."""
+
+    pool: Annotated[bool, typer.Option("--pool", help="Take all inputs as one sample.")] = False
+    jobs: Annotated[int, typer.Option("-j", "--jobs", help="Work this many files at a time; 0 = one per core.")] = 1
+
+
+@dataclass(frozen=True)
+class OutputArgs:
+    """How results are shown."""
+
+    format: Annotated[str, typer.Option("--format", "-f", help="table, json, csv or markdown.")] = "table"
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes, no progress.")] = False
+
+    def resolve(self) -> str:
+        """The format, checked; quiet takes effect."""
+        from bpmcli.cli import console
+        from bpmcli.cli.render import check_format
+
+        console.quiet = console.quiet or self.quiet
+        return check_format(self.format)
+
+
+def _one_of(option: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise UsageError(f"{option} must be {' or '.join(allowed)}, not '{value}'")
+
+
+def _positive(option: str, text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise UsageError(f"{option} must be a positive whole number, not '{text}'")
+    return int(text)
+
+
+def _range(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    low, _, high = text.partition(":")
+    pair = _positive("--bins", low), _positive("--bins", high or low)
+    if pair[0] > pair[1]:
+        raise UsageError(f"--bins {text}: the range is empty")
+    return pair
+
+
+def command(function: Callable[..., int]) -> Callable[..., int]:
+    """Expand parameters annotated with a group into that group's options."""
+    hints = get_type_hints(function, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name not in groups:
+            parameters.append(parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        group_hints = get_type_hints(groups[parameter.name], include_extras=True)
+        parameters += [
+            inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=group_hints[f.name])
+            for f in fields(groups[parameter.name])
+        ]
+
+    @wraps(function)
+    def call(**values: Any) -> int:
+        built = {name: group(**{f.name: values.pop(f.name) for f in fields(group)}) for name, group in groups.items()}
+        return function(**values, **built)
+
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {p.name: p.annotation for p in parameters}
+    del call.__wrapped__
+    return call

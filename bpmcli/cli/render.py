@@ -1,0 +1,116 @@
+"""Results as table, csv, markdown or json. A terminal changes looks, never content."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bpmcli.errors import UsageError
+
+FORMATS = ("table", "json", "csv", "markdown")
+
+Cell = str | float | int | bool | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Named columns and rows of plain values."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    title: str = ""
+
+
+def check_format(name: str) -> str:
+    """A known format, or a usage error."""
+    if name not in FORMATS:
+        raise UsageError(f"unknown format '{name}'", "choose from " + ", ".join(FORMATS))
+    return name
+
+
+def render(format_: str, table: Table, document: Any) -> str:
+    """The result as text: json shows the whole document, the others the table."""
+    if format_ == "json":
+        from bpmcli.io.params import dumps
+
+        return dumps(document)
+    if format_ == "csv":
+        return _csv(table)
+    if format_ == "markdown":
+        return _markdown(table)
+    return _plain(table)
+
+
+def show(format_: str, table: Table, document: Any) -> None:
+    """Print to standard output; on a terminal a table is drawn with rich."""
+    if format_ == "table" and sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+        _rich(table)
+    else:
+        sys.stdout.write(render(format_, table, document))
+
+
+def short(value: Cell) -> str:
+    """A value for reading: five decimals, a dash for what is missing."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.5f}" if abs(value) < 1e5 else f"{value:.6g}"
+    return str(value)
+
+
+def _numeric(table: Table) -> list[bool]:
+    """Columns to be set flush right."""
+    return [all(not isinstance(row[i], str) for row in table.rows) for i in range(len(table.columns))]
+
+
+def _plain(table: Table) -> str:
+    cells = [[short(v) for v in row] for row in table.rows]
+    widths = [max([len(name), *(len(row[i]) for row in cells)]) for i, name in enumerate(table.columns)]
+    right = _numeric(table)
+
+    def line(values: Sequence[str]) -> str:
+        padded = [v.rjust(w) if r else v.ljust(w) for v, w, r in zip(values, widths, right, strict=True)]
+        return "  ".join(padded).rstrip() + "\n"
+
+    head = f"{table.title}\n" if table.title else ""
+    rule = line(["-" * w for w in widths])
+    return head + line(list(table.columns)) + rule + "".join(line(row) for row in cells)
+
+
+def _markdown(table: Table) -> str:
+    def line(values: Sequence[str]) -> str:
+        return "| " + " | ".join(v.replace("|", "\\|") for v in values) + " |\n"
+
+    rule = line(["--:" if r else "---" for r in _numeric(table)])
+    head = f"**{table.title}**\n\n" if table.title else ""
+    return head + line(list(table.columns)) + rule + "".join(line([short(v) for v in row]) for row in table.rows)
+
+
+def _csv(table: Table) -> str:
+    import csv
+    import io
+
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(table.columns)
+    writer.writerows([["" if v is None else repr(v) if isinstance(v, float) else v for v in row] for row in table.rows])
+    return out.getvalue()
+
+
+def _rich(table: Table) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    drawn = RichTable(title=table.title or None, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    for name, right in zip(table.columns, _numeric(table), strict=True):
+        drawn.add_column(name, justify="right" if right else "left", overflow="fold")
+    for row in table.rows:
+        drawn.add_row(*(Text(short(v), style="dim" if v is None else "") for v in row))
+    Console().print(drawn)

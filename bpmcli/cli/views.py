@@ -1,0 +1,117 @@
+"""Records of results as tables for reading."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bpmcli.cli import console
+from bpmcli.cli.render import Cell, Table, show
+from bpmcli.core.metrics import METRICS
+from bpmcli.errors import BpmError
+from bpmcli.io.layout import InputOptions, understand
+from bpmcli.io.paths import Input
+from bpmcli.io.sources import open_source
+
+Record = Mapping[str, Any]
+
+
+def metrics(records: Sequence[Record]) -> Table:
+    """One input: a line per figure. Several: a line per input."""
+    if len(records) == 1:
+        return _one(records[0])
+    shown = ["n", "accuracy", "mean_confidence", "saturated"]
+    names = list(records[0]["metrics"])
+    if any("true_tce" in r for r in records):
+        shown.append("true_tce")
+    head = ["input", *(s.replace("_", " ") for s in shown), *names]
+    floor = "noise_floor" in records[0]
+    head += [f"{name} floor" for name in names if floor]
+    rows: list[list[Cell]] = []
+    for record in records:
+        row: list[Cell] = [record["input"], *(record.get(s) for s in shown)]
+        row += [record["metrics"][name]["value"] for name in names]
+        row += [(record["noise_floor"][name] or {}).get("mean") for name in names if floor]
+        rows.append(row)
+    return Table(head, rows, f"calibration of {_target(records[0])}")
+
+
+def _target(record: Record) -> str:
+    return "P(y = 1)" if record["target"] == "event" else "the predicted class"
+
+
+def _one(record: Record) -> Table:
+    floors = record.get("noise_floor")
+    rows: list[list[Cell]] = []
+    for name, label in (("n", "rows"), ("effective_n", "effective rows"), ("accuracy", "accuracy"),
+                        ("mean_confidence", "mean confidence"), ("saturated", "saturated share"),
+                        ("true_tce", "true TCE")):  # fmt: skip
+        if name in record:
+            row: list[Cell] = [label, record[name]]
+            rows.append([*row, None, None, None] if floors else row)
+    for name, measured in record["metrics"].items():
+        row = [name, measured["value"]]
+        if floors:
+            floor = floors[name] or {}
+            row += [floor.get("mean"), floor.get("high"), floor.get("p_value")]
+        rows.append(row)
+    head = ["", "value"] + (["noise floor", "95 % of it", "P-value"] if floors else [])
+    title = f"{record['input']}: calibration of {_target(record)}"
+    if record["target"] == "event":
+        rows = [
+            ["event rate" if r[0] == "accuracy" else "mean P(y = 1)" if r[0] == "mean confidence" else r[0], *r[1:]]
+            for r in rows
+        ]
+    return Table(head, rows, title)
+
+
+def bins(records: Sequence[Record]) -> Table:
+    """The bins of every input, one line each."""
+    names = list(records[0]["bins"][0])
+    several = len(records) > 1
+    rows: list[list[Cell]] = []
+    for record in records:
+        for item in record["bins"]:
+            values = [int(v) if k == "rows" and float(v).is_integer() else v for k, v in item.items()]
+            rows.append([record["input"], *values] if several else values)
+    return Table([*(["input"] if several else []), *names], rows)
+
+
+def metric_list() -> Table:
+    """Every metric in a line."""
+    return Table(["metric", "what it is", "reference"], [[m.name, m.summary, m.reference] for m in METRICS.values()])
+
+
+def metric_list_document() -> dict[str, Any]:
+    """The same for --format json."""
+    return {
+        "schema": "bpmcli/metric-list",
+        "version": 1,
+        "metrics": [{"name": m.name, "summary": m.summary, "reference": m.reference} for m in METRICS.values()],
+    }
+
+
+def explain_inputs(items: Sequence[Input], options: InputOptions, format_: str) -> int:
+    """How each input is understood; nothing is computed."""
+    rows: list[list[Cell]] = []
+    found: list[dict[str, Any]] = []
+    code = 0
+    for item in items:
+        try:
+            pairs = understand(source := open_source(item.path), options).explain()
+        except BpmError as error:
+            console.show_error(error.at(item.path))
+            code = error.exit_code
+            continue
+        pairs.append(
+            ("unused columns", ", ".join(c for c in source.columns if c not in dict(pairs).values()) or "none")
+        )
+        rows += [[item.path, role, what] for role, what in pairs]
+        found.append({"input": item.path, "understood": dict(pairs)})
+    if rows:
+        show(
+            format_,
+            Table(["input", "role", "taken from"], rows),
+            {"schema": "bpmcli/explain", "version": 1, "inputs": found},
+        )
+    return code

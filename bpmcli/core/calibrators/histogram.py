@@ -1,0 +1,67 @@
+"""Histogram binning: one hit rate per equal-mass bin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bpmcli.core.binning import array_split_edges
+from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, method
+from bpmcli.core.families import Pair
+from bpmcli.core.notices import Notice, notice
+from bpmcli.core.rows import Rows
+from bpmcli.core.sample import Floats, Ints, Sample
+
+
+@dataclass(frozen=True)
+class Histogram(Calibrator):
+    """g(s) = rate of the bin that s falls in. Not monotone by construction."""
+
+    edges: tuple[float, ...]
+    """Log-odds between the bins; an edge belongs to the bin on its left."""
+    rates: tuple[float, ...]
+
+    def __call__(self, log_odds: Floats) -> Pair:
+        g = np.array(self.rates)[np.searchsorted(np.array(self.edges), log_odds, side="left")]
+        return g, 1.0 - g
+
+
+@method("histogram", "hit rate per equal-mass bin", "Zadrozny & Elkan 2001, ICML", Histogram)
+def fit(rows: Rows, options: FitOptions) -> Fitted:
+    """Rates of `n_bins` runs of equal mass, edges midway between their confidences.
+
+    Equal confidences share one bin, the left one, so heavy ties make fewer bins. Weights move the
+    edges to equal shares of weight.
+    """
+    sample = rows.sample
+    starts = _bin_starts(sample, options.n_bins)
+    mass, hits = np.add.reduceat(sample.mass, starts), np.add.reduceat(sample.hits, starts)
+    rates, notices = inside(hits, mass, "bins")
+    last, first = starts[1:] - 1, starts[1:]
+    s, q = sample.confidences, sample.complements
+    edges = np.log(s[last] + s[first]) - np.log(q[last] + q[first])
+    return Fitted(Histogram(tuple(edges.tolist()), tuple(rates.tolist())), {"bins": rates.size}, notices)
+
+
+def _bin_starts(sample: Sample, n_bins: int) -> Ints:
+    """The first cell of each bin: a cell that starts before an edge stays in front of it."""
+    edges = array_split_edges(sample.n, min(n_bins, sample.n))[:-1]
+    slack = 1e-9 * sample.n  # weights leave rounding in the masses
+    starts = np.unique(np.searchsorted(sample.mass_before[:-1], edges - slack, side="left"))
+    return starts[starts < sample.mass.size]
+
+
+def inside(hits: Floats, mass: Floats, what: str) -> tuple[Floats, tuple[Notice, ...]]:
+    """Hit rates, those of 0 and 1 moved to 1/(m+2) and 1 − 1/(m+2), as m rows cannot rule out the other outcome."""
+    rates = hits / mass
+    never, always = hits <= 0.0, hits >= mass
+    floor = 1.0 / (mass + 2.0)
+    rates = np.where(never, floor, np.where(always, 1.0 - floor, rates))
+    pure = never | always
+    if not pure.any():
+        return rates, ()
+    moved = notice(
+        "rates-moved", count=int(pure.sum()), total=pure.size, what=what, rows=round(float(mass[pure].sum()))
+    )
+    return rates, (moved,)

@@ -1,0 +1,150 @@
+"""Platt scaling and beta calibration: logistic regressions on the log-odds, and on log s and log(1 − s)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from bpmcli.core.bpm import BOX
+from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, method
+from bpmcli.core.families import BETA, FAMILIES, Curve, Family, Pair
+from bpmcli.core.notices import Notice, notice
+from bpmcli.core.rows import Rows
+from bpmcli.core.sample import Floats, Sample, sigmoid
+from bpmcli.core.solve import Minimum, Objective, minimise
+from bpmcli.errors import FitError
+
+COARSE = 1000
+"""A larger sample is solved on this many runs of its cells first, which leaves it two or three steps."""
+
+
+@dataclass(frozen=True)
+class Platt(Calibrator):
+    """logit g = a·x + b with log-odds x. Falls where a < 0: the method leaves its sign free."""
+
+    a: float
+    b: float
+
+    def __call__(self, log_odds: Floats) -> Pair:
+        eta = self.a * log_odds + self.b
+        return sigmoid(eta), sigmoid(-eta)
+
+
+@dataclass(frozen=True)
+class Beta(Calibrator):
+    """logit g = a·log s − b·log(1 − s) − c with a, b ≥ 0."""
+
+    a: float
+    b: float
+    c: float
+
+    def __call__(self, log_odds: Floats) -> Pair:
+        return Curve(BETA, (self.a, self.b, self.c))(log_odds)
+
+
+@method("platt", "logistic regression on the log-odds", "Platt 1999", Platt)
+def fit_platt(rows: Rows, options: FitOptions) -> Fitted:
+    """Maximum likelihood with Platt's targets: (H+1)/(H+2) for a hit, 1/(M+2) for a miss (H hits, M misses).
+
+    Weights count with their mean as one, so doubling all of them changes nothing: not even the targets.
+    """
+    sample = rows.sample
+    hits, misses = float(sample.hits.sum()), float((sample.mass - sample.hits).sum())
+    of_hit, of_miss = (hits + 1.0) / (hits + 2.0), 1.0 / (misses + 2.0)
+    positives = sample.hits * of_hit + (sample.mass - sample.hits) * of_miss
+    negatives = sample.hits / (hits + 2.0) + (sample.mass - sample.hits) * (misses + 1.0) / (misses + 2.0)
+    # The best flat curve, which is the answer already where nothing tells rows apart.
+    start = np.array([math.log(float(positives.sum()) / float(negatives.sum())), 0.0])
+    free = np.full(2, BOX)
+    found = _maximum_likelihood(sample, FAMILIES["logit-logit"], positives, negatives, start, -free, free)
+    b, a = found.x.tolist()
+    return Fitted(Platt(a, b), _report(found), _flat_notices(sample))
+
+
+@method("beta", "logistic regression on log s and log(1 - s)", "Kull et al. 2017, AISTATS", Beta)
+def fit_beta(rows: Rows, options: FitOptions) -> Fitted:
+    """Bernoulli maximum likelihood over a, b ≥ 0 and c ("abm").
+
+    Equal confidences or a single outcome: flat, at the hit rate (1/(N+2) off 0 or 1). Where every miss
+    lies below every hit the likelihood has no maximum, and that is an error.
+    """
+    sample = rows.sample
+    misses = sample.mass - sample.hits
+    notices = _flat_notices(sample)
+    if notices:
+        hits = float(sample.hits.sum())
+        one = sample.accuracy in (0.0, 1.0)
+        odds = (hits + one) / (float(misses.sum()) + one)
+        return Fitted(Beta(0.0, 0.0, -math.log(odds)), {}, notices)
+    highest_miss, lowest_hit = np.flatnonzero(misses > 0)[-1], np.flatnonzero(sample.hits > 0)[0]
+    if highest_miss <= lowest_hit:
+        raise FitError(
+            f"every miss lies below every hit, at a confidence of {sample.confidences[lowest_hit]:.6g}: "
+            "the likelihood of beta calibration has no maximum",
+            "give more rows, or use --method platt",
+        )
+    lower, upper = np.clip(BETA.lower, -BOX, BOX), np.clip(BETA.upper, -BOX, BOX)
+    start = np.array([1.0, 1.0, 0.0])
+    found = _maximum_likelihood(sample, BETA, sample.hits, misses, start, lower, upper)
+    return Fitted(Beta(*found.x.tolist()), _report(found), notices)
+
+
+def _flat_notices(sample: Sample) -> tuple[Notice, ...]:
+    """Why the curve can only be flat, if so."""
+    found: tuple[Notice, ...] = ()
+    if sample.accuracy in (0.0, 1.0):
+        found += (notice("one-outcome", what="hits" if sample.accuracy == 1.0 else "misses"),)
+    if sample.log_odds.size == 1:
+        found += (notice("constant-confidence"),)
+    return found
+
+
+def _report(found: Minimum) -> dict[str, float | int]:
+    return {"nll": found.value, "evaluations": found.evaluations}
+
+
+def _maximum_likelihood(
+    sample: Sample, family: Family, positives: Floats, negatives: Floats, start: Floats, lower: Floats, upper: Floats
+) -> Minimum:
+    cells = sample.log_odds.size
+    if cells > 10 * COARSE:
+        runs = np.arange(COARSE) * cells // COARSE
+        mass, up, down = (np.add.reduceat(v, runs) for v in (sample.mass, positives, negatives))
+        x = np.add.reduceat(sample.mass * sample.log_odds, runs) / mass
+        start = minimise(_negative_log_likelihood(family, x, up, down), start, lower, upper).x
+    f = _negative_log_likelihood(family, sample.log_odds, positives, negatives)
+    found = minimise(f, start, lower, upper)
+    if not found.converged:
+        raise FitError(f"the fit did not converge: likelihood {found.value:.12g} after {found.evaluations} evaluations")
+    # The solver stops where a step gains nothing in the likelihood; this step is for the last digits of θ.
+    _, gradient, hessian = f(found.x)
+    free = (found.x > lower) & (found.x < upper)
+    x = found.x.copy()
+    x[free] -= np.linalg.lstsq(hessian[np.ix_(free, free)], gradient[free], rcond=1e-13)[0]
+    x = np.clip(x, lower, upper)
+    return Minimum(x, found.value, found.evaluations + 1, True)
+
+
+def _negative_log_likelihood(family: Family, log_odds: Floats, positives: Floats, negatives: Floats) -> Objective:
+    """θ → −Σ (positives·log g + negatives·log(1 − g)) / Σ mass, gradient, Hessian (logit link)."""
+    columns = family.columns(log_odds)
+    mass = positives + negatives
+    total = float(mass.sum())
+
+    def evaluate(theta: Floats) -> tuple[float, Floats, Floats]:
+        eta = theta @ columns
+        e = np.exp(-np.abs(eta))
+        near = 1.0 / (1.0 + e)
+        up = eta > 0.0
+        wrong, right = np.where(up, negatives, positives), np.where(up, positives, negatives)
+        sign = np.where(up, 1.0, -1.0)
+        value = float(mass @ np.log1p(e)) + float(wrong @ np.abs(eta))
+        # mass·(1 − near) − right … written so that nothing cancels on the saturated side
+        residual = sign * (wrong - mass * (e * near))
+        del right
+        bend = mass * (e * near * near)
+        return value / total, (columns @ residual) / total, (columns * bend) @ columns.T / total
+
+    return evaluate

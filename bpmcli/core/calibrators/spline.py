@@ -1,0 +1,93 @@
+"""Spline calibration: a smooth correction, read off the cumulative gap between hits and confidences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, method
+from bpmcli.core.families import Pair
+from bpmcli.core.notices import notice
+from bpmcli.core.rows import Rows
+from bpmcli.core.sample import Floats, Ints, Sample, sigmoid
+
+KNOTS = 6
+"""Gupta et al. 2021, section 5."""
+
+POINTS = 1000
+"""The correction is kept at this many quantiles of the confidence; fewer cells are kept as they are."""
+
+
+@dataclass(frozen=True)
+class Spline(Calibrator):
+    """g(s) = s + correction(s), clipped to [floor, 1 − floor]. Not monotone by construction."""
+
+    log_odds: tuple[float, ...]
+    corrections: tuple[float, ...]
+    """Straight in log-odds between these points, constant outside."""
+    floor: float
+
+    def __call__(self, log_odds: Floats) -> Pair:
+        correction = np.interp(log_odds, self.log_odds, self.corrections)
+        g, miss = sigmoid(log_odds) + correction, sigmoid(-log_odds) - correction
+        low, high = g < self.floor, miss < self.floor
+        g = np.where(low, self.floor, np.where(high, 1.0 - self.floor, g))
+        return g, np.where(high, self.floor, np.where(low, 1.0 - self.floor, miss))
+
+
+@method("spline", "smooth correction from the cumulative gap", "Gupta et al. 2021, ICLR", Spline)
+def fit(rows: Rows, options: FitOptions) -> Fitted:
+    """D(t) = (hits − confidences) among the lowest share t of the rows, / N. Then g = s + S′(t(s)).
+
+    S is the natural cubic spline with 6 even knots that minimises ∫ (S − D)² dt; D is straight inside
+    a cell, so ties and weights need no special case. t(s) is the mid-rank. The authors' code does the
+    same at the N ranks (and swaps the weights of its interpolation).
+
+    S′ knows nothing of 0 and 1: what leaves [1/(N+2), 1 − 1/(N+2)] is clipped (N: effective rows).
+    """
+    sample = rows.sample
+    cells = _quantile_cells(sample)
+    rank = (sample.mass_before[:-1] + sample.mass_before[1:]) / (2 * sample.n)
+    corrections = _slope(sample, rank[cells])
+    calibrator = Spline(
+        tuple(sample.log_odds[cells].tolist()), tuple(corrections.tolist()), 1.0 / (sample.effective_n + 2.0)
+    )
+    g, miss = calibrator(sample.log_odds)
+    edge = (g == calibrator.floor) | (miss == calibrator.floor)
+    clipped = round(float(sample.mass[edge].sum()))
+    notices = (notice("spline-clipped", count=clipped, floor=f"{calibrator.floor:.3g}"),) if clipped else ()
+    monotone = bool(np.all(g[1:] >= g[:-1]))
+    return Fitted(calibrator, {"knots": KNOTS, "points": int(cells.size), "monotone": monotone}, notices)
+
+
+def _quantile_cells(sample: Sample) -> Ints:
+    """Cells at evenly spaced ranks; a cell heavier than a step is always among them."""
+    if sample.mass.size <= POINTS:
+        return np.arange(sample.mass.size)
+    at = np.linspace(0.0, sample.n, POINTS)
+    return np.unique(np.clip(np.searchsorted(sample.mass_before, at, side="right") - 1, 0, sample.mass.size - 1))
+
+
+def _slope(sample: Sample, ranks: Floats) -> Floats:
+    """S′ at the given ranks.
+
+    With basis splines B: ∫ B Bᵀ is a constant, and ∫ B D = B₁(1) D(1) − ∫ B₁ D′ by parts, where B₁ is an
+    antiderivative of B and D′ is constant on a cell: exact, from differences of the second one.
+    """
+    from scipy.interpolate import CubicSpline
+
+    basis = CubicSpline(np.linspace(0.0, 1.0, KNOTS), np.eye(KNOTS), bc_type="natural")
+    nodes, weights = np.polynomial.legendre.leggauss(4 * KNOTS)
+    panels = ((np.arange(KNOTS - 1)[:, None] + (nodes + 1) / 2) / (KNOTS - 1)).ravel()
+    values = basis(panels)
+    gram = values.T @ (values * np.tile(weights, KNOTS - 1)[:, None]) / (2 * (KNOTS - 1))
+    once, twice = basis.antiderivative(1), basis.antiderivative(2)
+    gaps = np.where(
+        sample.log_odds > 0.0,
+        sample.complements - (sample.mass - sample.hits) / sample.mass,
+        sample.hits / sample.mass - sample.confidences,
+    )
+    moments = once(1.0) * -sample.mean_gap - gaps @ np.diff(twice(sample.mass_before / sample.n), axis=0)
+    slope: Floats = basis.derivative()(ranks) @ np.linalg.solve(gram, moments)
+    return slope

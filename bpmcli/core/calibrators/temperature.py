@@ -1,0 +1,273 @@
+"""Temperature scaling, and its ensemble with the raw and the uniform distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, method
+from bpmcli.core.notices import Notice, notice
+from bpmcli.core.rows import Rows
+from bpmcli.core.sample import Floats, Ints
+from bpmcli.core.solve import minimise
+from bpmcli.errors import DataError, FitError
+
+WIDEST = 256.0
+"""Temperatures are sought between e^-256 and e^256, whatever the scale of the logits."""
+
+NEVER = math.log(1e-12)
+"""A true class of probability zero has no likelihood at any temperature: scikit-learn's 1e-12 stands in."""
+
+NOTHING = -700.0
+"""e^-700 counts for nothing, and is still a number to multiply with."""
+
+CHUNK_VALUES = 1 << 16
+"""Scores per chunk: four buffers of 0.5 MB stay in the cache."""
+
+
+@dataclass(frozen=True)
+class Temperature(Calibrator):
+    """softmax(z / T)."""
+
+    needs_distribution: ClassVar[bool] = True
+
+    temperature: float
+
+    def log_probabilities(self, logits: Floats) -> Floats:
+        return _log_softmax(logits / self.temperature)
+
+
+@dataclass(frozen=True)
+class Ensemble(Calibrator):
+    """w₁·softmax(z / T) + w₂·softmax(z) + w₃/K, with weights ≥ 0 that add up to one."""
+
+    needs_distribution: ClassVar[bool] = True
+
+    temperature: float
+    scaled: float
+    raw: float
+    uniform: float
+
+    def log_probabilities(self, logits: Floats) -> Floats:
+        with np.errstate(divide="ignore"):
+            scaled, raw, uniform = np.log([self.scaled, self.raw, self.uniform / logits.shape[1]])
+        # Sums of logarithms: no probability underflows on the way.
+        parts = [scaled + _log_softmax(logits / self.temperature), raw + _log_softmax(logits)]
+        out: Floats = np.logaddexp(np.logaddexp(parts[0], parts[1]), uniform)
+        return out
+
+
+def _log_softmax(logits: Floats) -> Floats:
+    from bpmcli.core.distributions import log_softmax  # it imports the calibrators
+
+    return log_softmax(logits)
+
+
+@method("temperature", "all logits divided by one number", "Guo et al. 2017, ICML", Temperature)
+def fit_temperature(rows: Rows, options: FitOptions) -> Fitted:
+    """min over T > 0 of Σ w (log Σ_k e^{z_k/T} − z_label/T): one root of the derivative in log T, by Brent.
+
+    The sum is convex in 1/T, so the root is the minimum. There is none where every label has the
+    largest logit (T → 0), nor where labels have no more than average logits (T → ∞): both are errors.
+    The standard error is 1/√information, with the effective number of rows if they have weights.
+    """
+    fit = _solve(_Likelihood.of(rows))
+    return Fitted(Temperature(fit.temperature), fit.report, fit.notices)
+
+
+@method("ets", "mixture of scaled, raw and uniform", "Zhang et al. 2020, ICML (Mix-n-Match)", Ensemble)
+def fit_ets(rows: Rows, options: FitOptions) -> Fitted:
+    """T as in `temperature`, then the three weights by maximum likelihood with T held, as the authors do.
+
+    −Σ w log(p·weights)/N + Σ weights over weights ≥ 0 has its minimum on the simplex (scaling all weights
+    shows it), so bounds are all the solver needs: convex, exact 3×3 Hessian.
+    """
+    likelihood = _Likelihood.of(rows)
+    fit = _solve(likelihood)
+    weights = np.ones(fit.after.size) if likelihood.weights is None else likelihood.weights
+    # One order for all, whatever the order of the rows.
+    order = np.lexsort((weights, fit.before, fit.after))
+    parts = np.exp(np.stack([fit.after[order], fit.before[order], np.full(order.size, -math.log(likelihood.classes))]))
+    each = weights[order] / order.size
+
+    def objective(mixture: Floats) -> tuple[float, Floats, Floats]:
+        mixed = mixture @ parts
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = parts / mixed
+            value = float(mixture.sum() - each @ np.log(mixed))
+        return value, 1.0 - shares @ each, (shares * each) @ shares.T
+
+    found = minimise(objective, np.full(3, 1 / 3), np.zeros(3), np.ones(3))
+    if not found.converged:
+        raise FitError(f"the weights did not converge: likelihood {found.value - 1.0:.12g}")
+    mixture = found.x / found.x.sum()
+    report = fit.report | {"nll": objective(mixture)[0] - 1.0}
+    return Fitted(Ensemble(fit.temperature, *mixture.tolist()), report, fit.notices)
+
+
+@dataclass(frozen=True)
+class _Likelihood:
+    """Checked logits and labels, and what every pass over them needs."""
+
+    logits: Floats
+    labels: Ints
+    weights: Floats | None
+    """With a mean of one."""
+    effective_n: float
+    top: Floats
+    """The largest logit of each row."""
+    margin: Floats
+    """The true class's logit less the largest one."""
+    average: Floats
+    """The mean logit of the classes that are present, less the largest one."""
+    notices: tuple[Notice, ...]
+
+    @property
+    def classes(self) -> int:
+        return int(self.logits.shape[1])
+
+    @classmethod
+    def of(cls, rows: Rows) -> _Likelihood:
+        """From rows; those without weight are left out."""
+        if rows.logits is None or rows.labels is None:
+            raise DataError("temperature scaling needs the scores of all classes, and labels")
+        effective_n = float(rows.n)
+        if rows.weights is not None:
+            effective_n = rows.sample.effective_n  # refuses bad weights
+            if rows.weights.min() == 0.0:
+                rows = rows.take(rows.weights > 0)
+                return cls.of(rows)
+        logits, labels, n = rows.logits, rows.labels, rows.n
+        if labels.min() < 0 or labels.max() >= logits.shape[1]:
+            raise DataError(f"labels must be class numbers 0 … {logits.shape[1] - 1}")
+        top, average, incomplete = np.empty(n), np.empty(n), 0
+        for at, z in _chunks(logits):
+            absent = z == -np.inf
+            top[at] = z.max(axis=0)
+            z -= top[at]
+            z[absent] = 0.0
+            average[at] = z.sum(axis=0) / (z.shape[0] - absent.sum(axis=0))
+            incomplete += int(absent.any(axis=0).sum())
+        margin = logits[np.arange(n), labels] - top
+        impossible = margin == -np.inf
+        notices: tuple[Notice, ...] = ()
+        if incomplete and rows.from_probs:
+            notices += (notice("temperature-saturated", count=incomplete),)
+        if impossible.any():
+            if not rows.from_probs:
+                raise DataError(f"the label's own logit is -inf (row {int(impossible.argmax()) + 1})")
+            notices += (notice("label-impossible", count=int(impossible.sum())),)
+            margin[impossible] = NEVER
+        weights = rows.weights
+        if weights is not None:
+            weights = weights * (n / float(np.sort(weights).sum()))
+        return cls(logits, labels, weights, effective_n, top, margin, average, notices)
+
+    def mean(self, values: Floats) -> float:
+        """Weighted mean over the rows, summed in fixed point: the same bits in any order of the rows."""
+        if self.weights is not None:
+            values = values * self.weights
+        largest = max(float(np.abs(values).max()), 1e-250)
+        unit = 2.0 ** (61 - math.frexp(largest * values.size)[1])
+        return float(np.rint(values * unit).astype(np.int64).sum()) / unit / values.size
+
+    def at(self, log_scale: float) -> _Pass:
+        """One pass at τ = −log T. With v = z/T: dNLL/dτ = E[v] − v_label, d²NLL/dτ² = Var[v] + dNLL/dτ."""
+        scale = math.exp(log_scale)
+        n = self.top.size
+        total, first, second = np.empty(n), np.empty(n), np.empty(n)
+        impossible = np.flatnonzero(self.margin == NEVER)
+        for at, v in _chunks(self.logits):
+            v -= self.top[at]
+            here = impossible[(impossible >= at.start) & (impossible < at.stop)]
+            v[self.labels[here], here - at.start] = NEVER
+            v *= scale
+            np.maximum(v, NOTHING, out=v)
+            e = np.exp(v)
+            e.sum(axis=0, out=total[at])
+            e *= v
+            e.sum(axis=0, out=first[at])
+            e *= v
+            e.sum(axis=0, out=second[at])
+        first /= total
+        second /= total
+        label = self.margin * scale
+        log_probs = label - np.log(total)
+        slope = self.mean(first - label)
+        return _Pass(log_probs, -self.mean(log_probs), slope, self.mean(second - first * first) + slope)
+
+
+class _Pass(NamedTuple):
+    """Minus the mean log-likelihood and its derivatives by τ, and the log-probability of each label."""
+
+    log_probs: Floats
+    nll: float
+    slope: float
+    bend: float
+
+
+def _chunks(logits: Floats) -> Iterator[tuple[slice, Floats]]:
+    """A few thousand rows at a time as float64, classes first: sums over classes then run over whole vectors."""
+    n, k = logits.shape
+    step = max(1, CHUNK_VALUES // k)
+    buffer = np.empty(k * min(step, n))
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
+        chunk = buffer[: k * (rows.stop - rows.start)].reshape(k, -1)
+        chunk[...] = logits[rows].T
+        yield rows, chunk
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A temperature, and the log-probabilities of the labels before and after."""
+
+    temperature: float
+    before: Floats
+    after: Floats
+    report: dict[str, float | int]
+    notices: tuple[Notice, ...]
+
+
+def _solve(likelihood: _Likelihood) -> _Found:
+    from scipy.optimize import brentq
+
+    if not likelihood.margin.any():
+        raise FitError(
+            "every label has the largest logit: the likelihood only grows as the temperature falls to 0",
+            "fit on rows that hold misses too",
+        )
+    if likelihood.mean(likelihood.average - likelihood.margin) >= 0.0:
+        raise FitError(
+            "the labels' logits are no higher than the others' on average: the likelihood only grows as the "
+            "temperature rises without end",
+            "check that logits and labels belong to the same rows",
+        )
+    passes: dict[float, _Pass] = {}
+
+    def slope(log_scale: float) -> float:
+        if log_scale not in passes:
+            passes[log_scale] = likelihood.at(log_scale)
+        return passes[log_scale].slope
+
+    end, step = 0.0, -1.0 if slope(0.0) > 0.0 else 1.0
+    while slope(end) * step < 0.0:
+        end += step
+        step *= 2.0
+        if abs(end) > WIDEST:
+            raise FitError(f"no temperature between e^-{WIDEST:.0f} and e^{WIDEST:.0f} is best")
+    root = brentq(slope, 0.0, end, xtol=1e-14, rtol=4 * np.finfo(float).eps) if end else 0.0
+    raw, best = passes[0.0], passes[root]
+    t = math.exp(-root)
+    report = {
+        "n": likelihood.top.size,
+        "standard_error": t / math.sqrt(best.bend * likelihood.effective_n),
+        "nll_before": raw.nll,
+        "nll_after": best.nll,
+        "evaluations": len(passes),
+    }
+    return _Found(t, raw.log_probs, best.log_probs, report, likelihood.notices)

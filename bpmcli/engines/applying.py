@@ -1,0 +1,143 @@
+"""Calibrating one file, batch by batch: order kept, other columns kept, written atomically."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bpmcli.core.calibrators import Calibrator
+from bpmcli.core.distributions import calibrate_distributions
+from bpmcli.core.notices import Notice, notice
+from bpmcli.core.rows import EVENT, Rows
+from bpmcli.core.sample import sigmoid
+from bpmcli.errors import BpmError, DataError
+from bpmcli.io.layout import InputOptions, Layout, understand
+from bpmcli.io.params import Params
+from bpmcli.io.readers import stream_rows
+from bpmcli.io.sources import open_source, suffix_of
+from bpmcli.io.writers import open_writer
+
+RENAMED = (("logprob", "prob"), ("log_prob", "prob"), ("logit", "prob"))
+"""What was logits comes out as probabilities, and is called so."""
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What was written."""
+
+    output: str
+    rows: int
+    mean_before: float
+    mean_after: float
+    notices: tuple[Notice, ...]
+
+
+@dataclass(frozen=True)
+class ApplyFile:
+    """Calibrates a file into another one."""
+
+    params: Params
+    options: InputOptions
+    allow_argmax_change: bool = False
+
+    def __call__(self, job: tuple[str, str, str]) -> Applied:
+        """`job` is (input, output, suffix that names the output's format)."""
+        path, output, suffix = job
+        try:
+            return self._run(path, output, suffix)
+        except BpmError as error:
+            raise error.at("standard input" if path == "-" else path) from None
+
+    def _run(self, path: str, output: str, suffix: str) -> Applied:
+        calibrator = self.params.calibrator
+        source = open_source(path)
+        layout = layout_for_apply(source, self.options, self.params)
+        odd: Counter[str] = Counter()
+        n, before, after = 0, 0.0, 0.0
+        whole = calibrator.needs_distribution or layout.kind in ("logits", "probs")
+        with open_writer(output, suffix) as out:
+            for part in stream_rows(source, layout, self.options, odd, distributions=whole, rest=True, outcomes=False):
+                fresh, confidence = self._calibrated(part.rows, layout, calibrator, odd)
+                columns = dict(part.batch.columns) | part.batch.passed
+                out.write(replace_scores(columns, list(source.columns), layout, fresh))
+                n += part.rows.n
+                before += float(sigmoid(part.rows.log_odds).sum())
+                after += float(confidence.sum())
+            if not n:
+                raise DataError("no rows")
+        notices = [notice("missing-skipped", count=odd["missing-skipped"])] if odd["missing-skipped"] else []
+        if odd["below"]:
+            code = "argmax-changed" if self.allow_argmax_change or calibrator.needs_distribution else "argmax-kept"
+            notices.append(notice(code, count=odd["below"]))
+        return Applied(output, n, before / n, after / n, tuple(notices))
+
+    def _calibrated(self, rows: Rows, layout: Layout, calibrator: Calibrator, odd: Counter[str]) -> tuple[Any, Any]:
+        """New values of the score columns, and the confidence among them."""
+        if rows.logits is None or layout.target == EVENT or (layout.binary and not calibrator.needs_distribution):
+            g, miss = calibrator(rows.log_odds)
+            if not layout.binary or layout.target == EVENT:
+                if layout.kind == "log_odds":
+                    with np.errstate(divide="ignore"):
+                        return np.clip(np.log(g) - np.log(miss), -700, 700), g
+                return g, g
+            # P(y = 1) of the class that was predicted; it may not cross one half unasked.
+            assert rows.predictions is not None
+            below = g < 0.5
+            odd["below"] += int(below.sum())
+            if not self.allow_argmax_change:
+                g, miss = np.where(below, np.nextafter(0.5, 1.0), g), np.where(below, 0.5, miss)
+            event = np.where(rows.predictions == 1, g, miss)
+            return (np.log(event) - np.log1p(-event) if layout.kind == "log_odds" else event), g
+        assert rows.predictions is not None
+        done = calibrate_distributions(
+            calibrator, rows.logits, rows.log_odds, rows.predictions, self.allow_argmax_change
+        )
+        odd["below"] += done.below_runner_up
+        top = done.probs[np.arange(rows.n), rows.predictions]
+        return (done.probs[:, 1] if layout.binary else done.probs), top
+
+
+def layout_for_apply(source: Any, options: InputOptions, params: Params) -> Layout:
+    """How to read a file that may come without labels."""
+    if params.target == EVENT and not options.event:
+        options = replace(options, event=True)
+    if params.target != EVENT and options.event:
+        raise DataError("--event was given, but the parameters calibrate the predicted class", "fit with --event too")
+    return understand(source, options, outcomes=False)
+
+
+def replace_scores(columns: Mapping[str, Any], order: list[str], layout: Layout, fresh: Any) -> dict[str, Any]:
+    """The columns in their order, scores replaced; logits become probabilities, and are renamed so."""
+    out: dict[str, Any] = {}
+    first = layout.scores[0]
+    for name in order:
+        if name not in columns and name not in layout.scores:
+            continue
+        if name not in layout.scores:
+            out[name] = columns[name]
+        elif len(layout.scores) > 1:
+            out[_renamed(name, layout)] = fresh[:, layout.scores.index(name)]
+        elif name == first:
+            out[_renamed(name, layout)] = fresh
+    return out
+
+
+def _renamed(name: str, layout: Layout) -> str:
+    if layout.kind != "logits":
+        return name
+    for old, new in RENAMED:
+        if name.lower().startswith(old):
+            return new + name[len(old) :]
+    return "probs" if len(layout.scores) == 1 else f"prob_{layout.scores.index(name)}"
+
+
+def output_suffix(path: str, out: str | None) -> str:
+    """The format to write: the target's suffix, otherwise the input's."""
+    if out and out != "-":
+        return suffix_of(out)
+    suffix = ".csv" if path == "-" else suffix_of(path)
+    return {".txt": ".csv", ".npy": ".npz"}.get(suffix, suffix)

@@ -1,0 +1,128 @@
+"""What is done to one file: picklable callables, the same in every engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from bpmcli.core.calibrators import FitOptions, Fitted, fit_calibrator
+from bpmcli.core.metrics import MetricOptions, measure
+from bpmcli.core.notices import Notice
+from bpmcli.core.rows import Rows, pool
+from bpmcli.errors import DataError
+from bpmcli.io.layout import InputOptions
+from bpmcli.io.paths import Input
+from bpmcli.io.readers import Loaded, read_rows
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The record of one input, as JSON holds it, and its notices."""
+
+    record: dict[str, Any]
+    notices: tuple[Notice, ...]
+
+
+@dataclass(frozen=True)
+class Read:
+    """Reads one file."""
+
+    options: InputOptions
+    distributions: bool = False
+
+    def __call__(self, item: Input) -> Loaded:
+        return read_rows(item.path, self.options, distributions=self.distributions)
+
+
+@dataclass(frozen=True)
+class MeasureFile:
+    """All that `metrics` computes of one file."""
+
+    options: InputOptions
+    names: tuple[str, ...]
+    metrics: MetricOptions
+    noise_runs: int = 0
+    bins_table: bool = False
+    seed: int = 0
+
+    def __call__(self, item: Input) -> Measurement:
+        loaded = read_rows(item.path, self.options)
+        return self.measure(item.path, loaded.rows, loaded.notices, loaded.metadata)
+
+    def measure(self, name: str, rows: Rows, notices: tuple[Notice, ...], metadata: Mapping[str, str]) -> Measurement:
+        """The record of rows that are already read."""
+        sample = rows.sample
+        measured = measure(sample, self.names, self.metrics)
+        record: dict[str, Any] = {
+            "input": name,
+            "target": rows.target,
+            "n": sample.n,
+            "accuracy": sample.accuracy,
+            "mean_confidence": sample.mean_confidence,
+            "saturated": sample.saturated,
+            "metrics": {
+                key: {"value": m.value, **m.details, **({"why_missing": m.why_missing} if m.value is None else {})}
+                for key, m in measured.items()
+            },
+        }
+        if sample.weighted:
+            record["effective_n"] = sample.effective_n
+        truth = true_tce(metadata)
+        if truth is not None:
+            record["true_tce"] = truth
+        if self.noise_runs:
+            from bpmcli.core.noise import noise_floor
+
+            floors = noise_floor(sample, self.names, self.metrics, self.noise_runs, self.seed)
+            record["noise_floor"] = {k: asdict(f) if f else None for k, f in floors.items()}
+        if self.bins_table:
+            from bpmcli.core.bintable import bin_table
+
+            record["bins"] = bin_table(sample, self.metrics.n_bins, self.metrics.binning)
+        notices += tuple(n for m in measured.values() for n in m.notices)
+        record["notices"] = [str(n) for n in notices]
+        return Measurement(record, notices)
+
+
+def true_tce(metadata: Mapping[str, str]) -> float | None:
+    """The exact error that `simulate` stored in the file."""
+    import json
+
+    try:
+        value = json.loads(metadata["bpmcli"])["tce"]
+    except (KeyError, TypeError, ValueError):
+        return None
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+@dataclass(frozen=True)
+class FitFile:
+    """Fits one file and describes the result."""
+
+    options: InputOptions
+    method: str
+    fit: FitOptions
+    distributions: bool = False
+
+    def __call__(self, item: Input) -> tuple[dict[str, Any], tuple[Notice, ...]]:
+        loaded = read_rows(item.path, self.options, distributions=self.distributions)
+        return self.describe([item], loaded.rows, loaded.notices)
+
+    def describe(
+        self, items: Sequence[Input], rows: Rows, notices: tuple[Notice, ...]
+    ) -> tuple[dict[str, Any], tuple[Notice, ...]]:
+        """Fit rows that are already read; the document of the parameter file."""
+        from bpmcli.io.params import checksum, describe
+
+        fitted: Fitted = fit_calibrator(self.method, rows, self.fit)
+        inputs = [{"name": item.path, "sha256": checksum(item.path)} for item in items]
+        return describe(self.method, fitted, rows, inputs), notices + fitted.notices
+
+
+def pooled(loaded: Sequence[Loaded]) -> tuple[Rows, tuple[Notice, ...]]:
+    """Several files as one sample."""
+    targets = {part.rows.target for part in loaded}
+    if len(targets) > 1:
+        raise DataError("inputs of different kinds cannot be pooled")
+    return pool([part.rows for part in loaded]), tuple(n for part in loaded for n in part.notices)
