@@ -99,8 +99,20 @@ class Family:
     upper: tuple[float, ...]
     formula: str
 
+    def __reduce__(self) -> tuple[Callable[[str], Family], tuple[str]]:
+        # Families travel to worker processes by name.
+        return family_named, (self.name,)
+
 
 FAMILIES: dict[str, Family] = {}
+
+
+def family_named(name: str) -> Family:
+    """The family, or a usage error that lists what there is."""
+    if name not in FAMILIES:
+        raise UsageError(f"unknown curve family '{name}'", "choose from " + ", ".join(FAMILIES))
+    return FAMILIES[name]
+
 
 _FREE = np.inf
 
@@ -192,9 +204,7 @@ class Curve:
 def parse_curve(text: str) -> Curve:
     """`FAMILY:p1,p2,…`, for example `logit-logit:-0.88,0.49`."""
     name, _, values = text.partition(":")
-    family = FAMILIES.get(name)
-    if family is None:
-        raise UsageError(f"unknown curve family '{name}'", "choose from " + ", ".join(FAMILIES))
+    family = family_named(name)
     wanted = ",".join(family.parameters)
     try:
         params = tuple(float(v) for v in values.split(",")) if values else ()

@@ -135,16 +135,15 @@ def _negative_log_likelihood(family: Family, log_odds: Floats, positives: Floats
 
     def evaluate(theta: Floats) -> tuple[float, Floats, Floats]:
         eta = theta @ columns
-        e = np.exp(-np.abs(eta))
-        near = 1.0 / (1.0 + e)
+        distance = np.abs(eta)
+        e = np.exp(-distance)
+        far = e / (1.0 + e)  # the smaller of g and 1 − g, which is what must not cancel
         up = eta > 0.0
-        wrong, right = np.where(up, negatives, positives), np.where(up, positives, negatives)
-        sign = np.where(up, 1.0, -1.0)
-        value = float(mass @ np.log1p(e)) + float(wrong @ np.abs(eta))
-        # mass·(1 − near) − right … written so that nothing cancels on the saturated side
-        residual = sign * (wrong - mass * (e * near))
-        del right
-        bend = mass * (e * near * near)
+        wrong = np.where(up, negatives, positives)
+        value = float(mass @ np.log1p(e)) + float(wrong @ distance)
+        residual = wrong - mass * far
+        np.negative(residual, out=residual, where=~up)
+        bend = mass * far * (1.0 - far)
         return value / total, (columns @ residual) / total, (columns * bend) @ columns.T / total
 
     return evaluate

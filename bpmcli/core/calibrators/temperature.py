@@ -105,7 +105,7 @@ def fit_ets(rows: Rows, options: FitOptions) -> Fitted:
     if not found.converged:
         raise FitError(f"the weights did not converge: likelihood {found.value - 1.0:.12g}")
     mixture = found.x / found.x.sum()
-    report = fit.report | {"nll": objective(mixture)[0] - 1.0}
+    report = fit.report | {"nll_temperature": fit.report["nll_after"], "nll_after": objective(mixture)[0] - 1.0}
     return Fitted(Ensemble(fit.temperature, *mixture.tolist()), report, fit.notices)
 
 
@@ -139,8 +139,7 @@ class _Likelihood:
         if rows.weights is not None:
             effective_n = rows.sample.effective_n  # refuses bad weights
             if rows.weights.min() == 0.0:
-                rows = rows.take(rows.weights > 0)
-                return cls.of(rows)
+                return cls.of(rows.take(rows.weights > 0))
         logits, labels, n = rows.logits, rows.labels, rows.n
         if labels.min() < 0 or labels.max() >= logits.shape[1]:
             raise DataError(f"labels must be class numbers 0 … {logits.shape[1] - 1}")
