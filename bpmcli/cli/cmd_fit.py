@@ -43,8 +43,9 @@ def fit(
     from bpmcli.cli import console
     from bpmcli.cli.render import show
     from bpmcli.core.calibrators import FitOptions, method_named
+    from bpmcli.engines.fitting import FitFile
     from bpmcli.engines.local import first_error, work
-    from bpmcli.engines.tasks import FitFile, Read, pooled
+    from bpmcli.engines.tasks import Read, pooled
     from bpmcli.io.params import dumps
     from bpmcli.io.paths import expand
     from bpmcli.io.writers import write_text

@@ -9,7 +9,7 @@ from typing import Any
 
 from bpmcli.core.metrics import METRICS
 from bpmcli.errors import BpmError, DataError, UsageError
-from bpmcli.io.params import load_document
+from bpmcli.io.documents import load_document
 
 SCHEMA, VERSION = "bpmcli/metrics", 1
 

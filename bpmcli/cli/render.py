@@ -34,7 +34,7 @@ def check_format(name: str) -> str:
 def render(format_: str, table: Table, document: Any) -> str:
     """The result as text: json shows the whole document, the others the table."""
     if format_ == "json":
-        from bpmcli.io.params import dumps
+        from bpmcli.io.documents import dumps
 
         return dumps(document)
     if format_ == "csv":

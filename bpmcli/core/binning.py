@@ -91,7 +91,8 @@ def scheme_counts(n: int, schemes: int | None = N_SCHEMES, bins: tuple[int, int]
         raise FitError(f"{high} bins need at least {high} rows, found {n}", "choose fewer bins with --bins LO:HI")
     if schemes is None or schemes > high - low:
         return np.arange(low, high + 1)
-    return np.unique(np.linspace(low, high, schemes).astype(np.int64))
+    # More counts than schemes, so no two fall together.
+    return np.linspace(low, high, schemes).astype(np.int64)
 
 
 def scheme_bins(sample: Sample, counts: Ints) -> Bins:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bpmcli.core.calibrators.base import Calibrator
+from bpmcli.core.reduce import log_softmax
 from bpmcli.core.sample import Floats, Ints
 
 
@@ -21,13 +22,6 @@ class Calibrated:
     probs: Floats
     below_runner_up: int
     """Rows whose calibrated top probability falls below another class."""
-
-
-def log_softmax(logits: Floats) -> Floats:
-    """log softmax along the rows, without overflow."""
-    z: Floats = logits - logits.max(axis=1, keepdims=True)
-    z -= np.log(np.exp(z).sum(axis=1, keepdims=True))
-    return z
 
 
 def calibrate_distributions(

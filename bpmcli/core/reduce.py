@@ -139,3 +139,10 @@ def _minus_log(rest: Floats) -> Floats:
         out: Floats = np.negative(np.log(rest))
     np.minimum(out, LOG_ODDS_LIMIT, out=out)
     return out
+
+
+def log_softmax(logits: Floats) -> Floats:
+    """log softmax along the rows, without overflow."""
+    z: Floats = logits - logits.max(axis=1, keepdims=True)
+    z -= np.log(np.exp(z).sum(axis=1, keepdims=True))
+    return z

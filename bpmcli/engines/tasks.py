@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bpmcli.core.calibrators import FitOptions, Fitted, fit_calibrator
 from bpmcli.core.metrics import MetricOptions, measure
 from bpmcli.core.notices import Notice
 from bpmcli.core.rows import Rows, pool
@@ -94,30 +93,6 @@ def true_tce(metadata: Mapping[str, str]) -> float | None:
     except (KeyError, TypeError, ValueError):
         return None
     return float(value) if isinstance(value, (int, float)) else None
-
-
-@dataclass(frozen=True)
-class FitFile:
-    """Fits one file and describes the result."""
-
-    options: InputOptions
-    method: str
-    fit: FitOptions
-    distributions: bool = False
-
-    def __call__(self, item: Input) -> tuple[dict[str, Any], tuple[Notice, ...]]:
-        loaded = read_rows(item.path, self.options, distributions=self.distributions)
-        return self.describe([item], loaded.rows, loaded.notices)
-
-    def describe(
-        self, items: Sequence[Input], rows: Rows, notices: tuple[Notice, ...]
-    ) -> tuple[dict[str, Any], tuple[Notice, ...]]:
-        """Fit rows that are already read; the document of the parameter file."""
-        from bpmcli.io.params import checksum, describe
-
-        fitted: Fitted = fit_calibrator(self.method, rows, self.fit)
-        inputs = [{"name": item.path, "sha256": checksum(item.path)} for item in items]
-        return describe(self.method, fitted, rows, inputs), notices + fitted.notices
 
 
 def pooled(loaded: Sequence[Loaded]) -> tuple[Rows, tuple[Notice, ...]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +10,7 @@ from bpmcli import __version__
 from bpmcli.core.calibrators import METHODS, Calibrator, Fitted
 from bpmcli.core.rows import Rows
 from bpmcli.errors import BpmError, DataError
+from bpmcli.io.documents import dumps, load_document
 
 SCHEMA = "bpmcli/calibrator"
 VERSION = 1
@@ -31,6 +30,8 @@ def checksum(path: str) -> str | None:
     """sha256 of a file; None for standard input."""
     if path == "-":
         return None
+    import hashlib
+
     digest = hashlib.sha256()
     with open(path, "rb") as f:
         while block := f.read(1 << 20):
@@ -60,11 +61,6 @@ def describe(method: str, fitted: Fitted, rows: Rows, inputs: Sequence[Mapping[s
     }
 
 
-def dumps(document: Any) -> str:
-    """JSON with full precision; NaN and infinity never reach it."""
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
 def load_params(path: str) -> Params:
     """Read and check a parameter file."""
     try:
@@ -87,29 +83,4 @@ def load_params(path: str) -> Params:
         raise error.at(path) from None
 
 
-def load_document(path: str, schema: str, version: int, origin: str) -> dict[str, Any]:
-    """A JSON document of ours: right schema, a version this tool knows."""
-    try:
-        with open(path, encoding="utf-8") as f:
-            document = json.load(f, parse_constant=_refuse_constant)
-    except FileNotFoundError:
-        raise DataError("no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot be read ({getattr(error, 'strerror', None) or 'not text'})") from None
-    except json.JSONDecodeError as error:
-        raise DataError(f"is not JSON (line {error.lineno}: {error.msg})", f"give a file {origin}") from None
-    if not isinstance(document, dict) or document.get("schema") != schema:
-        found = document.get("schema") if isinstance(document, dict) else None
-        raise DataError(f"is not a {schema} file" + (f" but {found}" if found else ""), f"give a file {origin}")
-    if not isinstance(document.get("version"), int) or document["version"] < 1:
-        raise DataError(f"'version' is {document.get('version')!r}")
-    if document["version"] > version:
-        raise DataError(
-            f"has version {document['version']}, and this bpmcli ({__version__}) reads up to {version}",
-            "upgrade: pip install -U bpmcli",
-        )
-    return document
-
-
-def _refuse_constant(name: str) -> float:
-    raise DataError(f"holds {name}, which is not a number")
+__all__ = ["Params", "checksum", "describe", "dumps", "load_params"]

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bpmcli.core.distributions import log_softmax
 from bpmcli.core.notices import Notice, notice
 from bpmcli.core.reduce import (
     Reduced,
     log_odds_of_confidences,
+    log_softmax,
     reduce_logits,
     reduce_probs,
 )
