@@ -81,7 +81,7 @@ def metrics(
         "options": asdict_json(options),
         "results": records,
         "failures": [{"input": item, "error": error.message} for item, error in failures],
-        "gates": [asdict(v) for v in verdicts],
+        "gates": [v._asdict() for v in verdicts],
     }
     if records:
         show(format_, views.bins(records) if bins_table and format_ != "json" else views.metrics(records), document)

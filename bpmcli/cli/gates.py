@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 from bpmcli.core.metrics import METRICS
 from bpmcli.errors import BpmError, DataError, UsageError
@@ -14,16 +13,14 @@ from bpmcli.io.documents import load_document
 SCHEMA, VERSION = "bpmcli/metrics", 1
 
 
-@dataclass(frozen=True)
-class Limit:
+class Limit(NamedTuple):
     """A metric and the most it may be, or the most it may rise."""
 
     metric: str
     limit: float
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """One gate on one input."""
 
     input: str

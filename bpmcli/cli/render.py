@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from bpmcli.errors import UsageError
 
@@ -15,8 +14,7 @@ FORMATS = ("table", "json", "csv", "markdown")
 Cell = str | float | int | bool | None
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """Named columns and rows of plain values."""
 
     columns: Sequence[str]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
+
 
 import numpy as np
 
@@ -16,8 +17,7 @@ N_SCHEMES = 11
 """The authors' code takes eleven bin counts evenly spaced over that range."""
 
 
-@dataclass(frozen=True)
-class Bins:
+class Bins(NamedTuple):
     """One entry per non-empty bin."""
 
     mass: Floats

@@ -6,7 +6,9 @@ depend on θ, so they are built once, as one vector for all schemes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from dataclasses import field
 
 import numpy as np
 
@@ -32,8 +34,7 @@ COARSE = 1000
 """With this many bins in its coarsest scheme, a sample is solved there first and then polished."""
 
 
-@dataclass(frozen=True)
-class BpmFit:
+class BpmFit(NamedTuple):
     """A fitted curve and how it was found."""
 
     curve: Curve
@@ -45,7 +46,7 @@ class BpmFit:
     variant: str
     schemes: tuple[int, ...]
     """Bin counts used."""
-    notices: tuple[str, ...] = field(default=())
+    notices: tuple[str, ...] = ()
 
 
 def fit_bpm(

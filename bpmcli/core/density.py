@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
+
 
 import numpy as np
 
@@ -10,8 +11,7 @@ from bpmcli.core.families import log_complement, log_confidence
 from bpmcli.core.sample import Floats, Sample
 
 
-@dataclass(frozen=True)
-class BetaDensity:
+class BetaDensity(NamedTuple):
     """Beta(a1, a2) over confidence."""
 
     a1: float

@@ -7,8 +7,9 @@ g and 1 − g separately, each to full relative precision.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,8 +29,7 @@ def log_complement(x: Floats) -> Floats:
     return log_confidence(-x)
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(NamedTuple):
     """An inverse link: η → (g, 1 − g), and with its first two derivatives."""
 
     inverse: Callable[[Floats], Pair]
@@ -84,8 +84,7 @@ TRANSFORMS: dict[str, Callable[[Floats], Floats]] = {
 }
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(NamedTuple):
     """A curve family; `lower` and `upper` keep its curves non-decreasing."""
 
     name: str
@@ -169,8 +168,7 @@ for _link in LINKS:
         _add(_glm(_link, _transform))
 
 
-@dataclass(frozen=True)
-class Curve:
+class Curve(NamedTuple):
     """One member of a family: a calibration curve."""
 
     family: Family

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -37,12 +39,11 @@ class MetricOptions:
     density: str = "beta"
 
 
-@dataclass(frozen=True)
-class Measured:
+class Measured(NamedTuple):
     """A metric's value; None when it could not be computed, and then why."""
 
     value: float | None
-    details: Mapping[str, float | int | str] = field(default_factory=dict)
+    details: Mapping[str, float | int | str] = {}
     notices: tuple[Notice, ...] = ()
     why_missing: str | None = None
 
@@ -50,8 +51,7 @@ class Measured:
 Compute = Callable[[Sample, MetricOptions], Measured]
 
 
-@dataclass(frozen=True)
-class Metric:
+class Metric(NamedTuple):
     """A registry entry: the function and what `--list` says about it."""
 
     name: str

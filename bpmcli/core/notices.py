@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
+
 
 TEXTS: dict[str, tuple[str, str]] = {
     "rows-normalised": (
@@ -78,8 +79,7 @@ TEXTS: dict[str, tuple[str, str]] = {
 }
 
 
-@dataclass(frozen=True)
-class Notice:
+class Notice(NamedTuple):
     """One notice with its figures."""
 
     code: str

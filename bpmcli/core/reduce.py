@@ -6,8 +6,9 @@ float32 confidences are exactly 1, while their log-odds still differ.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +26,7 @@ ONE_ROUNDED = 1.001
 """Smoothed and float16 probabilities reach 1.00098."""
 
 
-@dataclass(frozen=True)
-class Reduced:
+class Reduced(NamedTuple):
     """Log-odds of the predicted class, that class, and what was odd on the way."""
 
     log_odds: Floats

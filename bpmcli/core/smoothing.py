@@ -96,15 +96,21 @@ def logit_smoothed_ece(sample: Sample, sigma: float = LS_SIGMA) -> float:
     positions = (x - low) / step
     mass = spread_on_grid(positions, sample.mass / sample.n, n_nodes)
     hits = spread_on_grid(positions, sample.hits / sample.n, n_nodes)
-    size = 1 << math.ceil(math.log2(n_nodes))
+    size = _fft_size(n_nodes)
     frequency = np.arange(size // 2 + 1) * (2 * math.pi / (size * step))
     damping = np.exp(-np.square(frequency) * (sigma**2 - SHARING * step**2) / 2) / step
     density: Floats = np.fft.irfft(np.fft.rfft(mass, size) * damping)[:n_nodes]
     hit_density: Floats = np.fft.irfft(np.fft.rfft(hits, size) * damping)[:n_nodes]
     t: Floats = low + step * np.arange(n_nodes, dtype=np.float64)
     # Misses against complements above zero: there both are small.
-    miss = (density - hit_density) - density * sigmoid(-t)
-    return integral_of_absolute(np.where(t > 0, miss, density * sigmoid(t) - hit_density), step)
+    small = density * sigmoid(-np.abs(t))
+    return integral_of_absolute(np.where(t > 0, density - hit_density - small, small - hit_density), step)
+
+
+def _fft_size(n: int) -> int:
+    """The least even 2^a·3^b·5^c of at least n: there the FFT is fast."""
+    odd = [3**b * 5**c for b in range(4) for c in range(3)]
+    return min(k << max(1, math.ceil(math.log2(n / k))) for k in odd)
 
 
 def _residuals(sample: Sample) -> Floats:

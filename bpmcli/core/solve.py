@@ -6,8 +6,9 @@ against scipy's solvers in the tests.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +22,7 @@ NEGLIGIBLE = 1e-13
 """A Newton step that gains less than this share of the value is lost in rounding."""
 
 
-@dataclass(frozen=True)
-class Minimum:
+class Minimum(NamedTuple):
     """Where the solver stopped; `converged` means no Newton step gains anything there."""
 
     x: Floats

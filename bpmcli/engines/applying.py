@@ -62,7 +62,7 @@ class ApplyFile:
         with open_writer(output, suffix) as out:
             for part in stream_rows(source, layout, self.options, odd, distributions=whole, rest=True, outcomes=False):
                 fresh, confidence = self._calibrated(part.rows, layout, calibrator, odd)
-                columns = dict(part.batch.columns) | part.batch.passed
+                columns = {**part.batch.columns, **part.batch.passed}
                 out.write(replace_scores(columns, list(source.columns), layout, fresh))
                 n += part.rows.n
                 before += float(sigmoid(part.rows.log_odds).sum())

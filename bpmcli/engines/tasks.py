@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from bpmcli.core.metrics import MetricOptions, measure
 from bpmcli.core.notices import Notice
@@ -15,8 +15,7 @@ from bpmcli.io.paths import Input
 from bpmcli.io.readers import Loaded, read_rows
 
 
-@dataclass(frozen=True)
-class Measurement:
+class Measurement(NamedTuple):
     """The record of one input, as JSON holds it, and its notices."""
 
     record: dict[str, Any]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +13,7 @@ from bpmcli.errors import DataError
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True)
-class Lists:
+class Lists(NamedTuple):
     """A column of lists, flattened."""
 
     values: Array

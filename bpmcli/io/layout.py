@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 from bpmcli.core.rows import EVENT, TOP_LABEL
 from bpmcli.errors import DataError, UsageError
@@ -45,8 +46,7 @@ class InputOptions:
     skip_missing: bool = False
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """The columns in use and what they mean."""
 
     kind: str
@@ -140,13 +140,13 @@ def _with_outcome(layout: Layout, columns: Mapping[str, Column], options: InputO
         outcome = layout.label or layout.hit
         if outcome is None:
             raise DataError(f"no column with y (found: {found})", "name it with --label")
-        return replace(layout, label=outcome, hit=None, prediction=None)
+        return layout._replace(label=outcome, hit=None, prediction=None)
     if own_prediction and layout.label and not options.hit:
-        return replace(layout, hit=None, prediction=None)
+        return layout._replace(hit=None, prediction=None)
     if layout.hit and not (options.prediction or (options.label and layout.prediction)):
-        return replace(layout, label=None, prediction=None)
+        return layout._replace(label=None, prediction=None)
     if layout.label and layout.prediction:
-        return replace(layout, hit=None)
+        return layout._replace(hit=None)
     if own_prediction:
         raise DataError(f"no column with labels (found: {found})", "name it with --label, or hits with --hit")
     hint = "name the hits with --hit, or --prediction and --label"

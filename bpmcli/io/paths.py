@@ -5,15 +5,14 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from bpmcli.errors import UsageError
 from bpmcli.io.sources import SOURCES, STDIN, suffix_of
 
 
-@dataclass(frozen=True)
-class Input:
+class Input(NamedTuple):
     """A file, and where it lies below the directory it was found in."""
 
     path: str

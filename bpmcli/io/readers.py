@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,8 +27,7 @@ TRUE_WORDS = ("true", "yes", "t", "1", "1.0", "correct")
 FALSE_WORDS = ("false", "no", "f", "0", "0.0", "incorrect", "wrong")
 
 
-@dataclass(frozen=True)
-class Loaded:
+class Loaded(NamedTuple):
     """Rows of a file, how it was understood, and what was odd."""
 
     rows: Rows
@@ -37,8 +36,7 @@ class Loaded:
     metadata: dict[str, str]
 
 
-@dataclass(frozen=True)
-class RowsBatch:
+class RowsBatch(NamedTuple):
     """Reduced rows of one batch, with the batch they came from."""
 
     batch: Batch

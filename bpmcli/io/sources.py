@@ -6,10 +6,10 @@ import os
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
 
 from bpmcli.errors import DataError
 from bpmcli.io.columns import Array, Lists
@@ -20,8 +20,7 @@ BATCH_VALUES = 1 << 20
 STDIN = "-"
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """What is known of a column before reading it."""
 
     name: str
@@ -31,14 +30,13 @@ class Column:
     """numpy's letter: f, i, u, b or U."""
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(NamedTuple):
     """Some rows: decoded columns, those passed through undecoded, and rows with a null."""
 
     start: int
     n: int
     columns: dict[str, Array | Lists]
-    passed: dict[str, Any] = field(default_factory=dict)
+    passed: Mapping[str, Any] = MappingProxyType({})
     missing: Array | None = None
 
 

@@ -23,10 +23,10 @@ NEVER = math.log(1e-12)
 """A true class of probability zero has no likelihood at any temperature: scikit-learn's 1e-12 stands in."""
 
 NOTHING = -700.0
-"""e^-700 counts for nothing, and is still a number to multiply with."""
+"""e^-700 counts for nothing, yet unlike e^-inf it can be multiplied by its exponent."""
 
 CHUNK_VALUES = 1 << 16
-"""Scores per chunk: four buffers of 0.5 MB stay in the cache."""
+"""Scores per chunk: two buffers of 0.5 MB stay in the cache."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,8 @@ class _Likelihood:
     """The true class's logit less the largest one."""
     average: Floats
     """The mean logit of the classes that are present, less the largest one."""
+    incomplete: int
+    """Rows with a logit of -inf."""
     notices: tuple[Notice, ...]
 
     @property
@@ -145,12 +147,13 @@ class _Likelihood:
             raise DataError(f"labels must be class numbers 0 … {logits.shape[1] - 1}")
         top, average, incomplete = np.empty(n), np.empty(n), 0
         for at, z in _chunks(logits):
-            absent = z == -np.inf
             top[at] = z.max(axis=0)
-            z -= top[at]
-            z[absent] = 0.0
-            average[at] = z.sum(axis=0) / (z.shape[0] - absent.sum(axis=0))
-            incomplete += int(absent.any(axis=0).sum())
+            u = np.subtract(z, top[at], order="C")
+            absent = u == -np.inf
+            if absent.any():
+                u[absent] = 0.0
+                incomplete += int(absent.any(axis=0).sum())
+            average[at] = u.sum(axis=0) / (u.shape[0] - absent.sum(axis=0))
         margin = logits[np.arange(n), labels] - top
         impossible = margin == -np.inf
         notices: tuple[Notice, ...] = ()
@@ -164,7 +167,7 @@ class _Likelihood:
         weights = rows.weights
         if weights is not None:
             weights = weights * (n / float(np.sort(weights).sum()))
-        return cls(logits, labels, weights, effective_n, top, margin, average, notices)
+        return cls(logits, labels, weights, effective_n, top, margin, average, incomplete, notices)
 
     def mean(self, values: Floats) -> float:
         """Weighted mean over the rows, summed in fixed point: the same bits in any order of the rows."""
@@ -180,12 +183,13 @@ class _Likelihood:
         n = self.top.size
         total, first, second = np.empty(n), np.empty(n), np.empty(n)
         impossible = np.flatnonzero(self.margin == NEVER)
-        for at, v in _chunks(self.logits):
-            v -= self.top[at]
+        for at, z in _chunks(self.logits):
+            v = np.subtract(z, self.top[at], order="C")
             here = impossible[(impossible >= at.start) & (impossible < at.stop)]
             v[self.labels[here], here - at.start] = NEVER
             v *= scale
-            np.maximum(v, NOTHING, out=v)
+            if self.incomplete:
+                np.maximum(v, NOTHING, out=v)
             e = np.exp(v)
             e.sum(axis=0, out=total[at])
             e *= v
@@ -210,15 +214,11 @@ class _Pass(NamedTuple):
 
 
 def _chunks(logits: Floats) -> Iterator[tuple[slice, Floats]]:
-    """A few thousand rows at a time as float64, classes first: sums over classes then run over whole vectors."""
-    n, k = logits.shape
-    step = max(1, CHUNK_VALUES // k)
-    buffer = np.empty(k * min(step, n))
-    for start in range(0, n, step):
-        rows = slice(start, min(start + step, n))
-        chunk = buffer[: k * (rows.stop - rows.start)].reshape(k, -1)
-        chunk[...] = logits[rows].T
-        yield rows, chunk
+    """Some rows at a time, classes first: sums over the classes then run over whole vectors."""
+    step = max(1, CHUNK_VALUES // logits.shape[1])
+    for start in range(0, logits.shape[0], step):
+        rows = slice(start, min(start + step, logits.shape[0]))
+        yield rows, logits[rows].T
 
 
 @dataclass(frozen=True)
@@ -253,15 +253,17 @@ def _solve(likelihood: _Likelihood) -> _Found:
             passes[log_scale] = likelihood.at(log_scale)
         return passes[log_scale].slope
 
-    end, step = 0.0, -1.0 if slope(0.0) > 0.0 else 1.0
-    while slope(end) * step < 0.0:
-        end += step
-        step *= 2.0
-        if abs(end) > WIDEST:
+    # Newton's step, somewhat lengthened, nearly always lands beyond the root; then the steps double.
+    step = -slope(0.0) / max(abs(passes[0.0].bend), abs(slope(0.0)))
+    near, far = 0.0, 1.25 * step
+    while slope(far) * step < 0.0:
+        near, far = far, 3.0 * far
+        if abs(far) > WIDEST:
             raise FitError(f"no temperature between e^-{WIDEST:.0f} and e^{WIDEST:.0f} is best")
-    root = brentq(slope, 0.0, end, xtol=1e-14, rtol=4 * np.finfo(float).eps) if end else 0.0
+    root = brentq(slope, near, far, xtol=1e-8) if step else 0.0
     raw, best = passes[0.0], passes[root]
-    t = math.exp(-root)
+    # 1e-8 off, one more Newton step is exact.
+    t = math.exp(best.slope / best.bend - root)
     report = {
         "n": likelihood.top.size,
         "standard_error": t / math.sqrt(best.bend * likelihood.effective_n),
