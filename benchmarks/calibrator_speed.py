@@ -64,7 +64,11 @@ def scikit_learn(data: Data) -> Iterator[tuple[str, str, Fit]]:
         yield "platt", f"LogisticRegression {solver}", lambda r=regression: r.fit(x[:, None], hits)
         yield "beta", f"LogisticRegression {solver}", lambda r=regression: r.fit(_beta_columns(s), hits)
     if hasattr(calibration, "_TemperatureScaling"):
-        yield "temperature", "_TemperatureScaling", lambda: calibration._TemperatureScaling().fit(data.logits, data.labels)
+        yield (
+            "temperature",
+            "_TemperatureScaling",
+            lambda: calibration._TemperatureScaling().fit(data.logits, data.labels),
+        )
 
 
 def _beta_columns(s: np.ndarray) -> np.ndarray:
@@ -138,7 +142,10 @@ def main() -> None:
             print(f"skipped {package}: {error}")
     for module in ("scipy.optimize", "scipy.interpolate"):  # imports are not fits
         importlib.import_module(module)
-    print(f"N = {options.n:,}, K = {options.k}, best of {options.repeat};", ", ".join(f"{k} {v}" for k, v in versions.items()))
+    print(
+        f"N = {options.n:,}, K = {options.k}, best of {options.repeat};",
+        ", ".join(f"{k} {v}" for k, v in versions.items()),
+    )
     print(f"\n| {'method':11} | {'package':23} | {'what':34} | {'seconds':>8} | {'/ ours':>7} |")
     print(f"|{'-' * 13}|{'-' * 25}|{'-' * 36}|{'-' * 9}:|{'-' * 8}:|")
     for name in METHODS:

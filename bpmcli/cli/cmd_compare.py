@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import typer
 
+from bpmcli.cli.compare_curves import compare_curves
 from bpmcli.cli.compare_metrics import compare_metrics
+from bpmcli.cli.compare_samples import compare_samples
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -20,3 +22,5 @@ def _group() -> None:
 
 
 app.command("metrics")(compare_metrics)
+app.command("curves")(compare_curves)
+app.command("samples")(compare_samples)

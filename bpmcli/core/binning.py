@@ -13,6 +13,9 @@ from bpmcli.errors import FitError
 ROWS_PER_BIN = (20, 100)
 """Paper, appendix: bin counts in [N/100, N/20], so every bin has 20 to 100 rows."""
 
+SUMMARY_BINS = (600, 3000)
+"""From a summary a scheme has at most this many bins: finer ones would cut through cells. Moves the curve by < 5e-4."""
+
 N_SCHEMES = 11
 """The authors' code takes eleven bin counts evenly spaced over that range."""
 
@@ -73,10 +76,12 @@ def make_bins(sample: Sample, n_bins: int, binning: str) -> Bins:
     return {"mass": equal_mass_bins, "width": equal_width_bins}[binning](sample, n_bins)
 
 
-def scheme_counts(n: int, schemes: int | None = N_SCHEMES, bins: tuple[int, int] | None = None) -> Ints:
+def scheme_counts(
+    n: int, schemes: int | None = N_SCHEMES, bins: tuple[int, int] | None = None, capped: bool = False
+) -> Ints:
     """Bin counts of the paper's schemes: `schemes` of them evenly spaced over [N/100, N/20].
 
-    `schemes=None` takes every count. `bins` replaces the range.
+    `schemes=None` takes every count. `bins` replaces the range. `capped` keeps it within SUMMARY_BINS.
     """
     if bins is None:
         # At least three bins, for three parameters; then few rows still give several schemes.
@@ -86,6 +91,8 @@ def scheme_counts(n: int, schemes: int | None = N_SCHEMES, bins: tuple[int, int]
                 f"{n} rows are too few for the paper's fit: it needs three bins of 20 rows",
                 "give at least 60 rows, or choose the bin counts with --bins LO:HI",
             )
+        if capped:
+            bins = (min(bins[0], SUMMARY_BINS[0]), min(bins[1], SUMMARY_BINS[1]))
     low, high = bins
     if high > n:
         raise FitError(f"{high} bins need at least {high} rows, found {n}", "choose fewer bins with --bins LO:HI")

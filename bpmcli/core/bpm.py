@@ -27,6 +27,9 @@ AUTHORS_START = (5.0, 5.0, 10 * float(np.log(2)))
 AUTHORS_CLIP = 1e-10
 """The published code clips the mean confidence of a bin to [1e-10, 1 − 1e-10]."""
 
+FLAT = 40.0
+"""c of a curve that is 0 or 1 everywhere: 1/(1 + e^40) is 4e-18."""
+
 STARTS = ((0.3, 0.3, 0.3), (1.0, 1.0, 0.0), (3.0, 0.1, -2.0), (0.1, 3.0, 1.0), AUTHORS_START)
 """Tried on 21 real and 120 simulated data sets: no start but the last ever missed the optimum."""
 
@@ -66,9 +69,11 @@ def fit_bpm(
     constrained optimum, replaced by it with a notice.
     """
     if variant == "authors":
+        if sample.summarised:
+            raise FitError("the authors' bins of 20 rows are not available from a summary", "use --exact")
         counts, all_bins = _authors_counts(sample.n), author_scheme_bins(sample)
     else:
-        counts = scheme_counts(sample.n, schemes, bins)
+        counts = scheme_counts(sample.n, schemes, bins, capped=sample.summarised)
         all_bins = scheme_bins(sample, counts)
     f = objective(all_bins, family, variant)
     lower, upper = bounds(family, variant)
@@ -80,6 +85,10 @@ def fit_bpm(
         if not (inside and best.converged):
             notices.append("nelder-mead-replaced")
             used, best = "nelder-mead, then newton", None
+    if sample.accuracy in (0.0, 1.0) and family is BETA:
+        # The optimum lies at infinity in many directions; this is the flat one.
+        flat = np.array([0.0, 0.0, FLAT if sample.accuracy == 0.0 else -FLAT])
+        best, used, notices = Minimum(flat, f(flat)[0], 1, True), optimizer, []
     if best is None:
         large = variant == "paper" and counts[0] >= COARSE and counts.size > 1
         coarse = objective(scheme_bins(sample, counts[:1]), family) if large else None

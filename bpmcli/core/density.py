@@ -33,7 +33,7 @@ def beta_by_moments(sample: Sample) -> BetaDensity | None:
         return None
     # Deviations of the complement are those of the confidence, and exact where it saturates.
     deviation = sample.complements - miss if m > 0.5 else sample.confidences - m
-    v = float(weights @ np.square(deviation)) * sample.effective_n / (sample.effective_n - 1)
+    v = (float(weights @ np.square(deviation)) + sample.inner_variance) * sample.effective_n / (sample.effective_n - 1)
     if not 1e-30 < v < m * miss:
         return None
     a1 = m * m * miss / v - m

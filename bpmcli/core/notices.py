@@ -61,8 +61,8 @@ TEXTS: dict[str, tuple[str, str]] = {
         "",
     ),
     "constant-confidence": (
-        "all confidences are equal: the curve can only be flat",
-        "",
+        "all confidences are equal: nothing can be told about any other",
+        "fit on rows of different confidence",
     ),
     "temperature-saturated": (
         "{count} rows have probabilities of exactly 0, whose logits are lost: the temperature is biased",

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bpmcli.core.sample import Floats, Ints, Sample, sample_from_log_odds
+from bpmcli.errors import DataError
 
 TOP_LABEL, EVENT = "top-label", "event"
 """What a confidence is about: the predicted class being right, or y = 1."""
@@ -49,6 +51,23 @@ class Rows:
             self.log_odds[index], self.hits[index], pick(self.weights), pick(self.predictions),  # type: ignore[arg-type]
             pick(self.labels), pick(self.groups), pick(self.logits), self.from_probs, self.target,  # type: ignore[arg-type]
         )  # fmt: skip
+
+
+class SummarisedRows(Rows):
+    """Rows of which only the summary is left: a sample and its target, no single row."""
+
+    def __init__(self, sample: Sample, target: str) -> None:
+        self.__dict__.update(sample=sample, target=target)
+
+    @property
+    def n(self) -> int:
+        return self.sample.n
+
+    def __getattr__(self, name: str) -> Any:
+        # Only reached for fields that were never set.
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise DataError("this needs every row, and a summary has none", "give the files that were summarised")
 
 
 def pool(parts: Sequence[Rows]) -> Rows:

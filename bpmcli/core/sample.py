@@ -51,11 +51,15 @@ class Sample:
     effective_n: float
     """(Σw)² / Σw² (Kish): what `n` is worth once rows have unequal weights."""
     weighted: bool = False
+    summarised: bool = False
+    """The cells come from a `Summary`: rows of a cell are close, not equal."""
+    inner_variance: float = 0.0
+    """Variance of the confidences inside the cells of a summary."""
 
     @cached_property
     def untied(self) -> bool:
         """Every cell is one row of weight one, so positions are indices."""
-        return not self.weighted and self.log_odds.size == self.n
+        return not self.weighted and self.log_odds.size == self.n and not self.summarised
 
     @cached_property
     def accuracy(self) -> float:
@@ -74,7 +78,7 @@ class Sample:
     @cached_property
     def tied_rows(self) -> int:
         """Rows that share their confidence with another row."""
-        return 0 if self.weighted else int(np.sum(self.mass[self.mass > 1.5]))
+        return 0 if self.weighted or self.summarised else int(np.sum(self.mass[self.mass > 1.5]))
 
     @cached_property
     def saturated(self) -> float:

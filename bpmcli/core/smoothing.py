@@ -110,7 +110,8 @@ def logit_smoothed_ece(sample: Sample, sigma: float = LS_SIGMA) -> float:
 def _fft_size(n: int) -> int:
     """The least even 2^a·3^b·5^c of at least n: there the FFT is fast."""
     odd = [3**b * 5**c for b in range(4) for c in range(3)]
-    return min(k << max(1, math.ceil(math.log2(n / k))) for k in odd)
+    sizes: list[int] = [k << max(1, math.ceil(math.log2(n / k))) for k in odd]
+    return min(sizes)
 
 
 def _residuals(sample: Sample) -> Floats:

@@ -21,6 +21,9 @@ Objective = Callable[[Floats], tuple[float, Floats, Floats]]
 NEGLIGIBLE = 1e-13
 """A Newton step that gains less than this share of the value is lost in rounding."""
 
+NOTHING = 1e-18
+"""Nor is a gain worth having that the objective's own size of one would swallow."""
+
 
 class Minimum(NamedTuple):
     """Where the solver stopped; `converged` means no Newton step gains anything there."""
@@ -44,7 +47,8 @@ def minimise(f: Objective, start: Floats, lower: Floats, upper: Floats, max_step
         if not free.any():
             return Minimum(x, value, evaluations, True)
         newton = _NewtonStep(gradient, hessian, free)
-        if newton.gain(0.0) <= NEGLIGIBLE * abs(value):
+        enough = NEGLIGIBLE * abs(value) + NOTHING
+        if newton.gain(0.0) <= enough:
             return Minimum(x, value, evaluations, True)
         while True:
             trial = np.clip(x + newton.step(damping), lower, upper)
@@ -52,9 +56,9 @@ def minimise(f: Objective, start: Floats, lower: Floats, upper: Floats, max_step
             evaluations += 1
             if new[0] < value:
                 break
-            if newton.gain(damping) <= NEGLIGIBLE * abs(value) or damping > 1e12:
+            if newton.gain(damping) <= enough or damping > 1e12:
                 # Only a step too small to be seen would go down: rounding has been reached.
-                return Minimum(x, value, evaluations, newton.gain(0.0) <= 1e-9 * abs(value))
+                return Minimum(x, value, evaluations, newton.gain(0.0) <= 1e4 * enough)
             damping = max(8 * damping, 1e-3)
         damping = damping / 8 if value - new[0] > 0.25 * newton.gain(damping) else max(2 * damping, 1e-3)
         if damping < 1e-6:

@@ -9,39 +9,60 @@ from dataclasses import dataclass
 import numpy as np
 
 from bpmcli.core.metrics import MetricOptions, measure
-from bpmcli.core.simulate import Truth, simulate
-
-
-def draw_rng(seed: int, truth: Truth, n: int, run: int) -> np.random.Generator:
-    """A stream of its own for every data set, so that neither order nor workers matter."""
-    return np.random.default_rng([seed, zlib.crc32(truth.name.encode()), n, run])
+from bpmcli.core.sample import Sample
+from bpmcli.core.simulate import AnyTruth, simulate
 
 
 @dataclass(frozen=True)
 class Draw:
-    """One simulated data set to be measured."""
+    """One simulated data set: the truth's name, its size, and which of the runs it is."""
 
-    truth: Truth
+    truth: str
     n: int
     run: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the data sets come from: every one has a stream of its own, so neither order nor workers matter."""
+
+    truths: Mapping[str, AnyTruth]
+    seed: int = 0
+
+    def identity(self, draw: Draw) -> str:
+        """The same for the same data set, whatever its file is called."""
+        truth = self.truths[draw.truth]
+        return f"{truth.identity or truth.name} {draw.n} {draw.run}"
+
+    def rng(self, draw: Draw) -> np.random.Generator:
+        truth = self.truths[draw.truth]
+        stream = zlib.crc32((truth.identity or truth.name).encode())
+        return np.random.default_rng([self.seed, stream, draw.n, draw.run])
+
+    def sample(self, draw: Draw) -> Sample:
+        return simulate(self.truths[draw.truth], draw.n, self.rng(draw)).sample()
+
+
+def draws(truths: Iterable[str], sizes: Sequence[int], runs: int) -> list[Draw]:
+    """Every data set of a benchmark."""
+    return [Draw(truth, n, run) for truth in truths for n in sizes for run in range(runs)]
+
+
+Values = Mapping[str, float | None]
+"""What one data set gave, by metric or method; None where it could not be had."""
 
 
 @dataclass(frozen=True)
 class MeasureDraw:
     """Draws a data set and measures it."""
 
+    source: Source
     names: tuple[str, ...]
     options: MetricOptions
-    seed: int = 0
 
     def __call__(self, draw: Draw) -> dict[str, float | None]:
-        sample = simulate(draw.truth, draw.n, draw_rng(self.seed, draw.truth, draw.n, draw.run)).sample()
-        return {name: m.value for name, m in measure(sample, self.names, self.options).items()}
-
-
-def draws(truths: Iterable[Truth], sizes: Sequence[int], runs: int) -> list[Draw]:
-    """Every data set of a benchmark."""
-    return [Draw(truth, n, run) for truth in truths for n in sizes for run in range(runs)]
+        measured = measure(self.source.sample(draw), self.names, self.options)
+        return {name: m.value for name, m in measured.items()}
 
 
 @dataclass(frozen=True)
@@ -62,16 +83,18 @@ class Score:
     """Share of runs in which no other metric came closer; ties are shared."""
 
 
-def score(done: Sequence[tuple[Draw, Mapping[str, float | None]]], p: float = 1.0) -> list[Score]:
-    """Bias, spread and RMSE of every metric against the exact TCE."""
-    cells: dict[tuple[str, int], list[Mapping[str, float | None]]] = {}
-    exact: dict[str, float] = {}
+def by_cell(done: Iterable[tuple[Draw, Values]]) -> dict[tuple[str, int], list[Values]]:
+    """The runs of every truth and size."""
+    cells: dict[tuple[str, int], list[Values]] = {}
     for draw, values in done:
-        cells.setdefault((draw.truth.name, draw.n), []).append(values)
-        if draw.truth.name not in exact:
-            exact[draw.truth.name] = draw.truth.tce(p)
+        cells.setdefault((draw.truth, draw.n), []).append(values)
+    return cells
+
+
+def score(done: Sequence[tuple[Draw, Values]], exact: Mapping[str, float]) -> list[Score]:
+    """Bias, spread and RMSE of every metric against the exact TCE of each truth."""
     scores = []
-    for (truth, n), runs in cells.items():
+    for (truth, n), runs in by_cell(done).items():
         names = list(runs[0])
         table = np.array([[np.nan if run[name] is None else run[name] for name in names] for run in runs], dtype=float)
         errors = table - exact[truth]

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from bpmcli.errors import DataError
 from bpmcli.io.columns import Array, Lists, from_arrow
-from bpmcli.io.sources import BATCH_VALUES, Batch, Column, Source, source
+from bpmcli.io.sources import BATCH_VALUES, Batch, Column, Part, Source, source
 
 
 class _ArrowSource(Source):
@@ -46,7 +46,7 @@ class _ArrowSource(Source):
             self.columns[f.name] = Column(f.name, width, letter)
 
     def read(self, names: Sequence[str], numeric: Sequence[str], rest: bool) -> Iterator[Batch]:
-        start = 0
+        start = self.part.first_row if self.part else 0
         for record in self.record_batches(None if rest else list(dict.fromkeys(names)), numeric):
             columns: dict[str, Array | Lists] = {}
             missing: Array | None = None
@@ -68,14 +68,26 @@ class ParquetSource(_ArrowSource):
 
         with pq.ParquetFile(self.path) as f:
             self.n_rows = f.metadata.num_rows
+            self.groups = [f.metadata.row_group(i).num_rows for i in range(f.num_row_groups)]
             return f.schema_arrow
+
+    def parts(self, rows: int) -> list[Part]:
+        found, first, at, inside = [], 0, 0, 0
+        for i, n in enumerate(self.groups):
+            inside += n
+            if inside >= rows or i == len(self.groups) - 1:
+                found.append(Part(first, i, at))
+                first, at, inside = i + 1, at + inside, 0
+        return found
 
     def record_batches(self, names: list[str] | None, numeric: Sequence[str]) -> Iterator[Any]:
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(self.path) as f:
             width = len(names or self.columns)
-            yield from f.iter_batches(batch_size=max(1024, BATCH_VALUES // width), columns=names)
+            groups = range(self.part.first_group, self.part.last_group + 1) if self.part else None
+            size = max(1024, BATCH_VALUES // width)
+            yield from f.iter_batches(batch_size=size, columns=names, row_groups=groups)
 
 
 @source("arrow", ".arrow", ".feather", magic=b"ARROW1")
@@ -86,6 +98,7 @@ class ArrowFileSource(_ArrowSource):
         import pyarrow as pa
 
         with pa.memory_map(self.path) as raw, pa.ipc.open_file(raw) as f:
+            self.n_rows = sum(f.get_batch(i).num_rows for i in range(f.num_record_batches))
             return f.schema
 
     def record_batches(self, names: list[str] | None, numeric: Sequence[str]) -> Iterator[Any]:
@@ -98,8 +111,29 @@ class ArrowFileSource(_ArrowSource):
                     yield record.select(names) if names is not None else record
 
 
+class _TextSource(_ArrowSource):
+    """Rows are lines."""
+
+    def rows_at_most(self, enough: int) -> int:
+        compressed = self.path.endswith(".gz")
+        # The shortest line is "1,1"; gzip cannot pack more than a thousandfold.
+        bound = os.path.getsize(self.path) * (1000 if compressed else 1) // SHORTEST_LINE + 1
+        if bound <= enough:
+            return bound
+        import pyarrow as pa
+
+        lines = 1
+        with self.reporting(), pa.input_stream(self.path, compression="gzip" if compressed else None) as raw:
+            while block := raw.read(1 << 22):
+                lines += block.count(b"\n")
+        return lines
+
+
+SHORTEST_LINE = 4
+
+
 @source("csv", ".csv", ".csv.gz", ".txt")
-class CsvSource(_ArrowSource):
+class CsvSource(_TextSource):
     """Comma-separated text with a header; gzip by suffix."""
 
     delimiter: ClassVar[str] = ","
@@ -172,7 +206,7 @@ class TsvSource(CsvSource):
 
 
 @source("jsonl", ".jsonl", ".ndjson", ".jsonl.gz")
-class JsonlSource(_ArrowSource):
+class JsonlSource(_TextSource):
     """One JSON object per line; gzip by suffix."""
 
     def _open(self, schema: Any | None) -> Any:

@@ -83,6 +83,7 @@ class NpzSource(Source):
                             self.metadata[name] = member.text()
                         continue
                 self.shapes[name] = member.shape
+                self.n_rows = max(self.n_rows or 0, member.shape[0])
                 self.columns[name] = _array_column(name, member.shape, member.dtype)
 
     def read(self, names: Sequence[str], numeric: Sequence[str], rest: bool) -> Iterator[Batch]:
@@ -134,12 +135,14 @@ class NpySource(Source):
             member = _NpyMember(f, Path(self.path).stem)
         if member.dtype.names:
             self.dtype = member.dtype
+            self.n_rows = member.shape[0] if member.shape else None
             for name in member.dtype.names:
                 sub = member.dtype[name]
                 self.columns[name] = _array_column(name, (0, *sub.shape), sub.base)
             return
         if not member.shape:
             raise DataError("holds a single number")
+        self.n_rows = member.shape[0]
         stem = Path(self.path).stem
         role = next((role for word, role in self.ROLES if word in stem.lower()), "array")
         self.files[role] = self.path

@@ -40,6 +40,14 @@ class Batch(NamedTuple):
     missing: Array | None = None
 
 
+class Part(NamedTuple):
+    """Consecutive row groups of a file."""
+
+    first_group: int
+    last_group: int
+    first_row: int
+
+
 class Source:
     """An open-able file: what columns it has, and its rows batch by batch."""
 
@@ -52,6 +60,7 @@ class Source:
         self.columns: dict[str, Column] = {}
         self.metadata: dict[str, str] = {}
         self.n_rows: int | None = None
+        self.part: Part | None = None
         with self.reporting():
             self.inspect()
 
@@ -67,6 +76,16 @@ class Source:
         """The rows of the named columns, in order."""
         with self.reporting():
             yield from self.read(names, numeric, rest)
+
+    def rows_at_most(self, enough: int) -> int:
+        """No fewer than the file's rows; counted only where a bound by its size would exceed `enough`."""
+        if self.n_rows is not None:
+            return self.n_rows
+        raise NotImplementedError
+
+    def parts(self, rows: int) -> list[Part]:
+        """Runs of row groups with at least `rows` rows; empty if the file cannot be read in parts."""
+        return []
 
     @contextmanager
     def reporting(self) -> Iterator[None]:

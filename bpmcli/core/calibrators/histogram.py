@@ -41,7 +41,9 @@ def fit(rows: Rows, options: FitOptions) -> Fitted:
     last, first = starts[1:] - 1, starts[1:]
     s, q = sample.confidences, sample.complements
     edges = np.log(s[last] + s[first]) - np.log(q[last] + q[first])
-    return Fitted(Histogram(tuple(edges.tolist()), tuple(rates.tolist())), {"bins": rates.size}, notices)
+    return Fitted(
+        Histogram(tuple(edges.tolist()), tuple(rates.tolist())), {"bins": rates.size}, notices + one_point(sample)
+    )
 
 
 def _bin_starts(sample: Sample, n_bins: int) -> Ints:
@@ -53,7 +55,10 @@ def _bin_starts(sample: Sample, n_bins: int) -> Ints:
 
 
 def inside(hits: Floats, mass: Floats, what: str) -> tuple[Floats, tuple[Notice, ...]]:
-    """Hit rates, those of 0 and 1 moved to 1/(m+2) and 1 − 1/(m+2), as m rows cannot rule out the other outcome."""
+    """Hit rates of m rows each; 0 and 1 become 1/(m+2) and 1 − 1/(m+2), as m rows cannot exclude the other outcome.
+
+    Weights count with their mean as one.
+    """
     rates = hits / mass
     never, always = hits <= 0.0, hits >= mass
     floor = 1.0 / (mass + 2.0)
@@ -65,3 +70,8 @@ def inside(hits: Floats, mass: Floats, what: str) -> tuple[Floats, tuple[Notice,
         "rates-moved", count=int(pure.sum()), total=pure.size, what=what, rows=round(float(mass[pure].sum()))
     )
     return rates, (moved,)
+
+
+def one_point(sample: Sample) -> tuple[Notice, ...]:
+    """A notice where all confidences are equal."""
+    return (notice("constant-confidence"),) if sample.log_odds.size == 1 else ()

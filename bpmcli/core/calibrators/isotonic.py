@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, method
-from bpmcli.core.calibrators.histogram import inside
+from bpmcli.core.calibrators.histogram import inside, one_point
 from bpmcli.core.families import Pair
 from bpmcli.core.rows import Rows
 from bpmcli.core.sample import Floats, sigmoid
@@ -61,4 +61,4 @@ def fit(rows: Rows, options: FitOptions) -> Fitted:
     # A block of one cell is one point, any other two.
     points, block = np.unique(np.concatenate([starts, ends]), return_index=True)
     calibrator = Isotonic(tuple(sample.log_odds[points].tolist()), tuple(rates[block % starts.size].tolist()))
-    return Fitted(calibrator, {"blocks": int(starts.size), "thresholds": int(points.size)}, notices)
+    return Fitted(calibrator, {"blocks": int(starts.size)}, notices + one_point(sample))

@@ -9,6 +9,7 @@ import numpy as np
 
 from bpmcli.core.bpm import BOX
 from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, method
+from bpmcli.core.calibrators.histogram import one_point
 from bpmcli.core.families import BETA, FAMILIES, Curve, Family, Pair
 from bpmcli.core.notices import Notice, notice
 from bpmcli.core.rows import Rows
@@ -60,10 +61,13 @@ def fit_platt(rows: Rows, options: FitOptions) -> Fitted:
     negatives = sample.hits / (hits + 2.0) + (sample.mass - sample.hits) * (misses + 1.0) / (misses + 2.0)
     # The best flat curve, which is the answer already where nothing tells rows apart.
     start = np.array([math.log(float(positives.sum()) / float(negatives.sum())), 0.0])
-    free = np.full(2, BOX)
-    found = _maximum_likelihood(sample, FAMILIES["logit-logit"], positives, negatives, start, -free, free)
+    # Centred and scaled, so that the slope is of order one however close the confidences lie.
+    centre = float(sample.mass @ sample.log_odds) / sample.n
+    spread = math.sqrt(float(sample.mass @ (sample.log_odds - centre) ** 2) / sample.n) or 1.0
+    x, free = (sample.log_odds - centre) / spread, np.full(2, BOX)
+    found = _maximum_likelihood(FAMILIES["logit-logit"], x, positives, negatives, start, -free, free)
     b, a = found.x.tolist()
-    return Fitted(Platt(a, b), _report(found), _flat_notices(sample))
+    return Fitted(Platt(a / spread, b - a * centre / spread), _report(found), _flat_notices(sample))
 
 
 @method("beta", "logistic regression on log s and log(1 - s)", "Kull et al. 2017, AISTATS", Beta)
@@ -76,11 +80,10 @@ def fit_beta(rows: Rows, options: FitOptions) -> Fitted:
     sample = rows.sample
     misses = sample.mass - sample.hits
     notices = _flat_notices(sample)
+    one = sample.accuracy in (0.0, 1.0)
+    flat = np.array([0.0, 0.0, math.log((float(misses.sum()) + one) / (float(sample.hits.sum()) + one))])
     if notices:
-        hits = float(sample.hits.sum())
-        one = sample.accuracy in (0.0, 1.0)
-        odds = (hits + one) / (float(misses.sum()) + one)
-        return Fitted(Beta(0.0, 0.0, -math.log(odds)), {}, notices)
+        return Fitted(Beta(*flat.tolist()), {}, notices)
     highest_miss, lowest_hit = np.flatnonzero(misses > 0)[-1], np.flatnonzero(sample.hits > 0)[0]
     if highest_miss <= lowest_hit:
         raise FitError(
@@ -89,19 +92,16 @@ def fit_beta(rows: Rows, options: FitOptions) -> Fitted:
             "give more rows, or use --method platt",
         )
     lower, upper = np.clip(BETA.lower, -BOX, BOX), np.clip(BETA.upper, -BOX, BOX)
-    start = np.array([1.0, 1.0, 0.0])
-    found = _maximum_likelihood(sample, BETA, sample.hits, misses, start, lower, upper)
+    # From the flat curve every row bends the likelihood; from the identity, saturated rows do not.
+    found = _maximum_likelihood(BETA, sample.log_odds, sample.hits, misses, flat, lower, upper)
     return Fitted(Beta(*found.x.tolist()), _report(found), notices)
 
 
 def _flat_notices(sample: Sample) -> tuple[Notice, ...]:
     """Why the curve can only be flat, if so."""
-    found: tuple[Notice, ...] = ()
     if sample.accuracy in (0.0, 1.0):
-        found += (notice("one-outcome", what="hits" if sample.accuracy == 1.0 else "misses"),)
-    if sample.log_odds.size == 1:
-        found += (notice("constant-confidence"),)
-    return found
+        return (notice("one-outcome", what="hits" if sample.accuracy == 1.0 else "misses"),)
+    return one_point(sample)
 
 
 def _report(found: Minimum) -> dict[str, float | int]:
@@ -109,25 +109,26 @@ def _report(found: Minimum) -> dict[str, float | int]:
 
 
 def _maximum_likelihood(
-    sample: Sample, family: Family, positives: Floats, negatives: Floats, start: Floats, lower: Floats, upper: Floats
+    family: Family, x: Floats, positives: Floats, negatives: Floats, start: Floats, lower: Floats, upper: Floats
 ) -> Minimum:
-    cells = sample.log_odds.size
-    if cells > 10 * COARSE:
-        runs = np.arange(COARSE) * cells // COARSE
-        mass, up, down = (np.add.reduceat(v, runs) for v in (sample.mass, positives, negatives))
-        x = np.add.reduceat(sample.mass * sample.log_odds, runs) / mass
-        start = minimise(_negative_log_likelihood(family, x, up, down), start, lower, upper).x
-    f = _negative_log_likelihood(family, sample.log_odds, positives, negatives)
+    if x.size > 10 * COARSE:
+        runs = np.arange(COARSE) * x.size // COARSE
+        mass = positives + negatives
+        total, up, down, moment = (np.add.reduceat(v, runs) for v in (mass, positives, negatives, mass * x))
+        start = minimise(_negative_log_likelihood(family, moment / total, up, down), start, lower, upper).x
+    f = _negative_log_likelihood(family, x, positives, negatives)
     found = minimise(f, start, lower, upper)
     if not found.converged:
-        raise FitError(f"the fit did not converge: likelihood {found.value:.12g} after {found.evaluations} evaluations")
+        raise FitError(
+            f"the likelihood is still rising after {found.evaluations} evaluations: hits and misses are all but separated",
+            "give more rows, or use --method isotonic",
+        )
     # The solver stops where a step gains nothing in the likelihood; this step is for the last digits of θ.
     _, gradient, hessian = f(found.x)
     free = (found.x > lower) & (found.x < upper)
-    x = found.x.copy()
-    x[free] -= np.linalg.lstsq(hessian[np.ix_(free, free)], gradient[free], rcond=1e-13)[0]
-    x = np.clip(x, lower, upper)
-    return Minimum(x, found.value, found.evaluations + 1, True)
+    theta = found.x.copy()
+    theta[free] -= np.linalg.lstsq(hessian[np.ix_(free, free)], gradient[free], rcond=1e-13)[0]
+    return Minimum(np.clip(theta, lower, upper), found.value, found.evaluations + 1, True)
 
 
 def _negative_log_likelihood(family: Family, log_odds: Floats, positives: Floats, negatives: Floats) -> Objective:

@@ -11,13 +11,14 @@ import numpy as np
 
 from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, method
 from bpmcli.core.notices import Notice, notice
+from bpmcli.core.reduce import log_softmax
 from bpmcli.core.rows import Rows
 from bpmcli.core.sample import Floats, Ints
 from bpmcli.core.solve import minimise
 from bpmcli.errors import DataError, FitError
 
-WIDEST = 256.0
-"""Temperatures are sought between e^-256 and e^256, whatever the scale of the logits."""
+WIDEST = 250.0
+"""Temperatures are sought between e^-250 and e^250, whatever the scale of the logits."""
 
 NEVER = math.log(1e-12)
 """A true class of probability zero has no likelihood at any temperature: scikit-learn's 1e-12 stands in."""
@@ -38,7 +39,7 @@ class Temperature(Calibrator):
     temperature: float
 
     def log_probabilities(self, logits: Floats) -> Floats:
-        return _log_softmax(logits / self.temperature)
+        return log_softmax(logits / self.temperature)
 
 
 @dataclass(frozen=True)
@@ -56,15 +57,9 @@ class Ensemble(Calibrator):
         with np.errstate(divide="ignore"):
             scaled, raw, uniform = np.log([self.scaled, self.raw, self.uniform / logits.shape[1]])
         # Sums of logarithms: no probability underflows on the way.
-        parts = [scaled + _log_softmax(logits / self.temperature), raw + _log_softmax(logits)]
+        parts = [scaled + log_softmax(logits / self.temperature), raw + log_softmax(logits)]
         out: Floats = np.logaddexp(np.logaddexp(parts[0], parts[1]), uniform)
         return out
-
-
-def _log_softmax(logits: Floats) -> Floats:
-    from bpmcli.core.distributions import log_softmax  # it imports the calibrators
-
-    return log_softmax(logits)
 
 
 @method("temperature", "all logits divided by one number", "Guo et al. 2017, ICML", Temperature)
@@ -88,11 +83,12 @@ def fit_ets(rows: Rows, options: FitOptions) -> Fitted:
     """
     likelihood = _Likelihood.of(rows)
     fit = _solve(likelihood)
-    weights = np.ones(fit.after.size) if likelihood.weights is None else likelihood.weights
+    scaled, raw = likelihood.at(-math.log(fit.temperature))[1], likelihood.at(0.0)[1]
+    weights = np.ones(raw.size) if likelihood.weights is None else likelihood.weights
     # One order for all, whatever the order of the rows.
-    order = np.lexsort((weights, fit.before, fit.after))
-    parts = np.exp(np.stack([fit.after[order], fit.before[order], np.full(order.size, -math.log(likelihood.classes))]))
-    each = weights[order] / order.size
+    order = np.lexsort((weights, raw, scaled))
+    parts = np.exp(np.stack([scaled[order], raw[order], np.full(raw.size, -math.log(likelihood.classes))]))
+    each = weights[order] / raw.size
 
     def objective(mixture: Floats) -> tuple[float, Floats, Floats]:
         mixed = mixture @ parts
@@ -109,8 +105,7 @@ def fit_ets(rows: Rows, options: FitOptions) -> Fitted:
     return Fitted(Ensemble(fit.temperature, *mixture.tolist()), report, fit.notices)
 
 
-@dataclass(frozen=True)
-class _Likelihood:
+class _Likelihood(NamedTuple):
     """Checked logits and labels, and what every pass over them needs."""
 
     logits: Floats
@@ -177,8 +172,11 @@ class _Likelihood:
         unit = 2.0 ** (61 - math.frexp(largest * values.size)[1])
         return float(np.rint(values * unit).astype(np.int64).sum()) / unit / values.size
 
-    def at(self, log_scale: float) -> _Pass:
-        """One pass at τ = −log T. With v = z/T: dNLL/dτ = E[v] − v_label, d²NLL/dτ² = Var[v] + dNLL/dτ."""
+    def at(self, log_scale: float) -> tuple[_Pass, Floats]:
+        """One pass at τ = −log T, and the log-probability of each label.
+
+        With v = z/T: dNLL/dτ = E[v] − v_label, d²NLL/dτ² = Var[v] + dNLL/dτ.
+        """
         scale = math.exp(log_scale)
         n = self.top.size
         total, first, second = np.empty(n), np.empty(n), np.empty(n)
@@ -201,13 +199,12 @@ class _Likelihood:
         label = self.margin * scale
         log_probs = label - np.log(total)
         slope = self.mean(first - label)
-        return _Pass(log_probs, -self.mean(log_probs), slope, self.mean(second - first * first) + slope)
+        return _Pass(-self.mean(log_probs), slope, self.mean(second - first * first) + slope), log_probs
 
 
 class _Pass(NamedTuple):
-    """Minus the mean log-likelihood and its derivatives by τ, and the log-probability of each label."""
+    """Minus the mean log-likelihood, and its derivatives by τ."""
 
-    log_probs: Floats
     nll: float
     slope: float
     bend: float
@@ -221,13 +218,8 @@ def _chunks(logits: Floats) -> Iterator[tuple[slice, Floats]]:
         yield rows, logits[rows].T
 
 
-@dataclass(frozen=True)
-class _Found:
-    """A temperature, and the log-probabilities of the labels before and after."""
-
+class _Found(NamedTuple):
     temperature: float
-    before: Floats
-    after: Floats
     report: dict[str, float | int]
     notices: tuple[Notice, ...]
 
@@ -250,17 +242,18 @@ def _solve(likelihood: _Likelihood) -> _Found:
 
     def slope(log_scale: float) -> float:
         if log_scale not in passes:
-            passes[log_scale] = likelihood.at(log_scale)
+            passes[log_scale] = likelihood.at(log_scale)[0]
         return passes[log_scale].slope
 
-    # Newton's step, somewhat lengthened, nearly always lands beyond the root; then the steps double.
+    # Newton's step, somewhat lengthened, mostly lands beyond the root; otherwise the steps grow.
     step = -slope(0.0) / max(abs(passes[0.0].bend), abs(slope(0.0)))
     near, far = 0.0, 1.25 * step
     while slope(far) * step < 0.0:
-        near, far = far, 3.0 * far
-        if abs(far) > WIDEST:
+        if abs(far) == WIDEST:
             raise FitError(f"no temperature between e^-{WIDEST:.0f} and e^{WIDEST:.0f} is best")
+        near, far = far, min(max(3.0 * far, -WIDEST), WIDEST)
     root = brentq(slope, near, far, xtol=1e-8) if step else 0.0
+    slope(root)  # Brent has been there, but does not promise it
     raw, best = passes[0.0], passes[root]
     # 1e-8 off, one more Newton step is exact.
     t = math.exp(best.slope / best.bend - root)
@@ -271,4 +264,4 @@ def _solve(likelihood: _Likelihood) -> _Found:
         "nll_after": best.nll,
         "evaluations": len(passes),
     }
-    return _Found(t, raw.log_probs, best.log_probs, report, likelihood.notices)
+    return _Found(t, report, likelihood.notices)

@@ -1,0 +1,353 @@
+"""A sample of any size in a table of fixed size, built in one pass and merged by addition.
+
+A row with confidence s goes to the cell named by the leading bits of m = min(s, 1 − s), mirrored at
+one half: 2^10 cells per factor of two of m, the same relative width everywhere. A cell knows how many
+hits and misses it holds and the sum of m, so accuracy and mean confidence stay exact; only the order of
+the rows inside a cell is lost. A table of cells is a `Sample`: every metric and fit runs from it as it is.
+
+Counts are integers and m is kept in fixed point (32 leading bits: exact for float32 data, within 2^-33
+of m otherwise), so unweighted summaries add up to the same bits in any order. Weighted ones hold floats
+and are merged along a fixed tree (`merge_all`), whatever the number of workers.
+
+Error bound: an inner edge of equal-mass bins that falls into a cell with a share p of all rows and hit
+rate a moves at most a(1 − a)p of hits and p·2^-10·m of confidence to the other side, see `edge_bound`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bpmcli.core.sample import Floats, Ints, Sample
+from bpmcli.errors import DataError
+
+MANTISSA_BITS = 9
+FIXED_BITS = 16
+"""A cell is at most 2^-9 of m and at most 2^-16 wide: the edges of both grids are edges of cells."""
+
+KEPT_BITS = 31
+"""Bits of m below the first one that enter sums: 2^21 rows of 32 bits add up exactly in a float64."""
+
+BATCH_ROWS = 1 << 19
+
+FAN_IN = 32
+"""Summaries merged at a time; the tree is part of the result's definition when rows are weighted."""
+
+UNIT_SQUARE = 160
+"""Σ m² is kept as a whole number of 2^-160."""
+
+BARE_FLOOR = 2.0**-54
+"""A bare confidence of 0 or 1: m is taken as what float64 cannot tell from it (BARE_LIMIT in log-odds)."""
+
+_SHIFT = 52 - MANTISSA_BITS
+_HALF = (1022 << MANTISSA_BITS) + (1 << (FIXED_BITS - 1))  # the key of m = 0.5
+_DROPPED = 52 - KEPT_BITS
+_CHUNK = 1 << 15  # rows worked at a time: their arrays stay in the cache
+_MOST = 1 << (62 - KEPT_BITS + MANTISSA_BITS)  # rows a cell can take before its sum overflows: 2·10^12
+
+
+_Fill = Callable[[Any, Floats, npt.NDArray[np.bool_]], None]
+"""Scores of some rows → m and whether s > 0.5."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Cells in order of confidence: 0 is s = 0.5, negative ones lie below, positive ones above."""
+
+    cells: npt.NDArray[np.int32]
+    count: npt.NDArray[Any]
+    """Rows (int64), or their weight (float64)."""
+    hits: npt.NDArray[Any]
+    excess: npt.NDArray[Any]
+    """Σ (m − least m of the cell), in units of 2^-31 of the cell's power of two."""
+    n: int
+    """Rows with a positive weight."""
+    squares: Any
+    """Σ m² in units of 2^-160 (whole number), or Σ w·m² (float)."""
+    weight_squares: float | None = None
+    """Σ w²; None without weights."""
+
+    @property
+    def weighted(self) -> bool:
+        return self.weight_squares is not None
+
+    def to_sample(self) -> Sample:
+        """The cells as a sample: mass, hits and mean confidence of each."""
+        if not self.n:
+            raise DataError("no rows")
+        depth = np.abs(self.cells)
+        least, unit = (values[depth] for values in _grid(int(depth.max()) + 1))
+        m = least + unit * (self.excess / self.count)
+        low = self.cells <= 0
+        count = self.count.astype(np.float64)
+        total = float(count.sum())
+        scale = self.n / total if self.weighted else 1.0
+        effective = total * total / self.weight_squares if self.weight_squares is not None else float(self.n)
+        squares = float(self.squares) if self.weighted else self.squares / (1 << UNIT_SQUARE)
+        # What the spread inside the cells adds to the variance of confidence.
+        inner = max(0.0, (squares - float(count @ np.square(m))) / total)
+        x = np.log(m) - np.log1p(-m)
+        return Sample(
+            np.where(low, x, -x), np.where(low, m, 1.0 - m), np.where(low, 1.0 - m, m),
+            count * scale, self.hits * scale, self.n, effective, self.weighted, summarised=True, inner_variance=inner,
+        )  # fmt: skip
+
+
+def edge_bound(sample: Sample, n_bins: int = 15) -> float:
+    """The most by which `ece` from a summary can differ from the exact one: Σ over inner edges of
+    2p(a(1 − a) + 2^-10·min(s, 1 − s)), p and a the share and hit rate of the cell an edge falls into.
+    """
+    edges = np.arange(1, n_bins) * (sample.n / n_bins)
+    at = np.unique(np.clip(np.searchsorted(sample.mass_before, edges, side="right") - 1, 0, sample.mass.size - 1))
+    rate = sample.hits[at] / sample.mass[at]
+    width = np.minimum(sample.confidences[at], sample.complements[at]) / (1 << MANTISSA_BITS)
+    return float(np.sum(2 * sample.mass[at] / sample.n * (rate * (1 - rate) + width)))
+
+
+def _depths(m: Floats) -> Ints:
+    """How many cells m lies below one half: _HALF − (leading bits of m as a number + ⌊2^16·m⌋)."""
+    fixed = np.multiply(m, float(1 << FIXED_BITS)).astype(np.int64)
+    return _HALF - (m.view(np.int64) >> _SHIFT) - fixed
+
+
+@lru_cache(maxsize=4)
+def _grid(depths: int) -> tuple[Floats, Floats]:
+    """Least m of each depth, and the unit of its sums. (Depths that no m has are left at one.)"""
+    least = np.ones(depths)
+    for power in range(-1, -1075, -1):
+        steps = 1 << max(MANTISSA_BITS, power + FIXED_BITS)
+        m = np.ldexp(1.0 + np.arange(steps if power < -1 else 1) / steps, power)
+        depth = _depths(m)
+        inside = depth < depths
+        least[depth[inside]] = m[inside]
+        if not inside.all():
+            break
+    unit: Floats = ((least.view(np.int64) >> 52) - KEPT_BITS << 52).view(np.float64)
+    return least, unit
+
+
+class Accumulator:
+    """Adds rows and summaries up. Dense by depth (distance from one half), side and outcome."""
+
+    def __init__(self, weighted: bool = False) -> None:
+        kind = np.float64 if weighted else np.int64
+        self.count: npt.NDArray[Any] = np.zeros(0, kind)  # four per depth: side (low, high) × outcome (miss, hit)
+        self.excess: npt.NDArray[Any] = np.zeros(0, kind)  # two per depth
+        self.n = 0
+        self.squares: Any = 0.0 if weighted else 0
+        self.weight_squares: float | None = 0.0 if weighted else None
+        # Rows since the last `_settle`: their count and Σ m, which stays exact for 2^21 rows.
+        self._fresh: npt.NDArray[Any] = np.zeros(0, kind)
+        self._sums = np.zeros(0)
+        self._rows = 0
+        self._scratch: tuple[Floats, Ints] | None = None
+
+    def add(self, log_odds: Floats, hits: npt.NDArray[np.bool_], weights: Floats | None = None) -> None:
+        """Rows as log-odds within ±700."""
+        if weights is not None:
+            self._take_weights()
+            bad = ~np.isfinite(weights) | (weights < 0)
+            if bad.any():
+                raise DataError(f"weights must be finite and not negative, found {weights[bad][0]}")
+            if not weights.all():
+                keep = weights > 0
+                log_odds, hits, weights = log_odds[keep], hits[keep], weights[keep]
+        elif self.weight_squares is not None:
+            weights = np.ones(log_odds.size)
+        for rows in _slices(log_odds.size, BATCH_ROWS):
+            self._add(_fill_from_log_odds, log_odds[rows], hits[rows], None if weights is None else weights[rows])
+
+    def add_confidences(self, confidences: npt.NDArray[Any], hits: npt.NDArray[np.bool_]) -> bool:
+        """Unweighted rows as bare confidences, without a logarithm. False, and none added: some are not in [0, 1]."""
+        if self.weight_squares is not None:
+            return False
+        if confidences.size and not (confidences.min() >= 0.0 and confidences.max() <= 1.0):
+            return False
+        for rows in _slices(confidences.size, BATCH_ROWS):
+            self._add(_fill_from_confidences, confidences[rows], hits[rows], None)
+        return True
+
+    def _add(self, fill: _Fill, scores: Any, hits: Any, weights: Floats | None) -> None:
+        """At most 2^19 rows. The chunks are small, so that the passes over them stay in the cache."""
+        if self._scratch is None or self._scratch[0].size < scores.size:
+            self._scratch = np.empty(scores.size), np.empty(scores.size, dtype=np.int64)
+        m, key = (values[: scores.size] for values in self._scratch)
+        fixed, fixed_key = np.empty(_CHUNK), np.empty(_CHUNK, dtype=np.int64)
+        high, squares = np.empty(_CHUNK, dtype=bool), 0.0
+        for rows in _slices(scores.size, _CHUNK):
+            values, index, n = m[rows], key[rows], rows.stop - rows.start
+            fill(scores[rows], values, high[:n])
+            bits = values.view(np.int64)
+            np.add(bits, 1 << (_DROPPED - 1), out=bits)
+            np.bitwise_and(bits, -1 << _DROPPED, out=bits)
+            # index = 4 · depth + 2 · high + hit, see `_depths`.
+            np.right_shift(bits, _SHIFT, out=index)
+            np.multiply(values, float(1 << FIXED_BITS), out=fixed[:n])
+            fixed_key[:n] = fixed[:n]
+            np.add(index, fixed_key[:n], out=index)
+            np.left_shift(index, 2, out=index)
+            inner = high[:n].view(np.int8) * np.int8(2)
+            inner += hits[rows].view(np.int8)
+            np.subtract(inner, index, out=index)
+            np.add(index, 4 * _HALF, out=index)
+            if weights is None:
+                squares += float(np.einsum("i,i->", values, values))
+        if weights is None:
+            count, sums = np.bincount(key), np.bincount(key, m)
+            self.squares += int(squares * 2.0**UNIT_SQUARE)
+        else:
+            assert self.weight_squares is not None
+            count, sums = np.bincount(key, weights), np.bincount(key, weights * m)
+            self.squares += float(np.einsum("i,i,i->", weights, m, m))
+            self.weight_squares += float(np.einsum("i,i->", weights, weights))
+        if count.size > self._fresh.size:
+            self._fresh, self._sums = _padded(self._fresh, count.size), _padded(self._sums, count.size)
+        self._fresh[: count.size] += count
+        self._sums[: sums.size] += sums
+        self.n += scores.size
+        self._rows += scores.size
+        if self._rows > 3 * BATCH_ROWS:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Turn float sums of m, still exact, into whole numbers."""
+        if not self._rows:
+            return
+        depths = -(-self._fresh.size // 4)
+        self._reach(depths)
+        count, sums = (_padded(v, 4 * depths).reshape(-1, 2).sum(axis=1) for v in (self._fresh, self._sums))
+        least, unit = (np.repeat(values, 2) for values in _grid(depths))
+        self.count[: self._fresh.size] += self._fresh
+        self.excess[: 2 * depths] += ((sums - count * least) / unit).astype(self.excess.dtype)
+        self._fresh[:], self._sums[:], self._rows = 0, 0.0, 0
+
+    def absorb(self, part: Summary) -> None:
+        """Add a summary."""
+        if part.weighted:
+            self._take_weights()
+        depth, high = np.abs(part.cells).astype(np.int64), part.cells > 0
+        if depth.size:
+            self._reach(int(depth.max()) + 1)
+        self.count[4 * depth + 2 * high] += part.count - part.hits
+        self.count[4 * depth + 2 * high + 1] += part.hits
+        self.excess[2 * depth + high] += part.excess
+        self.n += part.n
+        if self.weight_squares is None:
+            self.squares += part.squares
+        else:
+            self.squares += part.squares if part.weighted else part.squares / (1 << UNIT_SQUARE)
+            self.weight_squares += float(part.n) if part.weight_squares is None else part.weight_squares
+
+    def summary(self) -> Summary:
+        """What was added, without the empty cells."""
+        self._settle()
+        outcomes = self.count.reshape(-1, 2, 2)
+        count = outcomes.sum(axis=2)
+        # From the lowest confidence to the highest: low cells backwards, then high ones. At depth 0 both are s = 0.5.
+        if count.size and count[0, 1]:
+            outcomes[0, 0] += outcomes[0, 1]
+            outcomes[0, 1] = 0
+            self.excess[0] += self.excess[1]
+            self.excess[1] = 0
+            count = outcomes.sum(axis=2)
+        low, high = np.flatnonzero(count[:, 0])[::-1], np.flatnonzero(count[:, 1])
+        pick = np.concatenate([2 * low, 2 * high + 1])
+        cells = np.concatenate([-low, high]).astype(np.int32)
+        flat = count.ravel()[pick]
+        if flat.size and flat.max() > _MOST and self.weight_squares is None:
+            raise DataError(f"a cell holds more than {_MOST} rows", "split the data into several summaries")
+        hits = outcomes[:, :, 1].ravel()[pick]
+        return Summary(cells, flat, hits, self.excess[pick], self.n, self.squares, self.weight_squares)
+
+    def _reach(self, depths: int) -> None:
+        """Room for that many depths."""
+        if 4 * depths > self.count.size:
+            self.count = _padded(self.count, 4 * depths)
+            self.excess = _padded(self.excess, 2 * depths)
+
+    def _take_weights(self) -> None:
+        """What was added so far has weight one."""
+        if self.weight_squares is not None:
+            return
+        self._settle()
+        self.count, self.excess = self.count.astype(np.float64), self.excess.astype(np.float64)
+        self._fresh = self._fresh.astype(np.float64)
+        self.squares = self.squares / (1 << UNIT_SQUARE)
+        self.weight_squares = float(self.n)
+
+
+def _fill_from_log_odds(x: Floats, m: Floats, high: npt.NDArray[np.bool_]) -> None:
+    """m = 1 / (1 + e^|x|), which cannot overflow for |x| ≤ 700."""
+    np.exp(np.abs(x, out=m), out=m)
+    np.add(m, 1.0, out=m)
+    np.reciprocal(m, out=m)
+    np.greater(x, 0.0, out=high)
+
+
+def _fill_from_confidences(s: npt.NDArray[Any], m: Floats, high: npt.NDArray[np.bool_]) -> None:
+    """m = min(s, 1 − s), exact: 1 − s is for s ≥ 0.5."""
+    np.subtract(1.0, s, out=m, dtype=np.float64)
+    np.less(m, s, out=high)
+    np.minimum(m, s, out=m)
+    np.maximum(m, BARE_FLOOR, out=m)
+
+
+def summary_of(log_odds: Floats, hits: npt.NDArray[np.bool_], weights: Floats | None = None) -> Summary:
+    """Rows in memory as a summary."""
+    total = Accumulator(weights is not None)
+    total.add(log_odds, hits, weights)
+    return total.summary()
+
+
+def merge(parts: Iterable[Summary]) -> Summary:
+    """A few summaries added up, one after the other."""
+    total = Accumulator()
+    for part in parts:
+        total.absorb(part)
+    return total.summary()
+
+
+def merge_all(parts: Iterable[Summary]) -> Summary:
+    """Any number of summaries along the tree of fan-in 32 that every engine uses."""
+    levels: list[list[Summary]] = [[]]
+
+    def put(part: Summary, level: int) -> None:
+        if level == len(levels):
+            levels.append([])
+        levels[level].append(part)
+        if len(levels[level]) == FAN_IN:
+            full, levels[level] = levels[level], []
+            put(merge(full), level + 1)
+
+    for part in parts:
+        put(part, 0)
+    for level in range(len(levels) - 1):
+        if levels[level]:
+            rest, levels[level] = levels[level], []
+            put(merge(rest), level + 1)
+    return merge(levels[-1])
+
+
+def blocks(parts: Iterable[Any]) -> Iterator[list[Any]]:
+    """Runs of FAN_IN: one level of the tree."""
+    source = iter(parts)
+    while block := list(islice(source, FAN_IN)):
+        yield block
+
+
+def _slices(n: int, step: int) -> Iterator[slice]:
+    return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+
+def _padded(values: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+    if values.size == size:
+        return values
+    out = np.zeros(size, values.dtype)
+    out[: values.size] = values
+    return out

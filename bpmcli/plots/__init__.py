@@ -1,0 +1,106 @@
+"""Pictures, drawn by matplotlib: an optional extra, imported only when a picture is asked for.
+
+Colours are those of Okabe and Ito, safe for colour-blind readers; markers and dashes tell the lines
+apart in print. The same data gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from itertools import cycle
+from typing import Any, NamedTuple
+
+from bpmcli.errors import DataError, UsageError
+
+SUFFIXES = ("png", "svg", "pdf")
+
+COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#666666", "#8B5A2B", "#4B0092", "#44AA99")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
+DASHES = ("-", (0, (6, 1.5)), (0, (4, 1.5, 1, 1.5)), (0, (2, 1)))
+TRUE = "black"
+
+NO_DATES: dict[str, dict[str, None]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+
+STYLE: Any = {
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.labelsize": 10,
+    "legend.fontsize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 4.5,
+    "legend.frameon": False,
+    "savefig.dpi": 160,
+    "svg.hashsalt": "bpmcli",
+    # Text stays text: it can be searched, and needs no outlines.
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,
+}
+
+
+def check_plot(path: str) -> str:
+    """The picture's format; refused when it is unknown or matplotlib is missing."""
+    format_ = path.rpartition(".")[2].lower()
+    if format_ not in SUFFIXES:
+        raise UsageError(f"{path}: a picture is .png, .svg or .pdf", "name it so with --plot")
+    if find_spec("matplotlib") is None:
+        raise DataError("pictures need matplotlib, which is not installed", "pip install 'bpmcli[plot]'")
+    return format_
+
+
+class Look(NamedTuple):
+    """How one line is drawn."""
+
+    color: str
+    marker: str
+    linestyle: Any
+    markerfacecolor: str
+
+
+def looks(names: Sequence[str], first: str | None = None) -> dict[str, Look]:
+    """A look for every name; `first` gets the strongest one, so that it looks alike in all pictures."""
+    order = sorted(names, key=lambda name: name != first)
+    # Once the colours are used up they come again with hollow markers, all but the first one's.
+    colours = [(c, c) for c in COLOURS] + [(c, "white") for c in COLOURS[1:]]
+    styles = zip(cycle(colours), cycle(MARKERS), cycle(DASHES), strict=False)
+    return {name: Look(c, m, dash, face) for name, ((c, face), m, dash) in zip(order, styles, strict=False)}
+
+
+@contextmanager
+def picture(path: str, width: float, height: float) -> Iterator[Any]:
+    """A figure to draw on (inches); the file appears when the block ends well."""
+    format_ = check_plot(path)
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from bpmcli.io.writers import atomic_path
+
+    with rc_context(STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(figure)
+        yield figure
+        with atomic_path(path) as temporary:
+            figure.savefig(temporary, format=format_, metadata=NO_DATES[format_])
+
+
+def grid(panels: int) -> tuple[int, int]:
+    """Lines and columns for so many panels."""
+    columns = panels if panels < 4 else 2 if panels == 4 else 3
+    return -(-panels // columns), columns
+
+
+def shorten(name: str, length: int = 40) -> str:
+    """A long name keeps its end."""
+    return name if len(name) <= length else "…" + name[1 - length :]

@@ -1,0 +1,52 @@
+"""Fixtures: the real tool, in a fresh directory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bpmcli.cli import main
+
+ROOT = Path(__file__).resolve().parent.parent
+SAMPLE_DATA = ROOT / "sample_data"
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+    def __str__(self) -> str:
+        return f"exit code {self.code}\n--- stdout\n{self.out}\n--- stderr\n{self.err}"
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    """Runs a command line in an empty directory and checks that nothing looks like a traceback."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BPMCLI_DEBUG", "1")
+
+    def call(*argv: object, code: int | None = 0) -> Ran:
+        capsys.readouterr()
+        found = main([str(a) for a in argv])
+        captured = capsys.readouterr()
+        ran = Ran(found, captured.out, captured.err)
+        assert "Traceback" not in ran.err, ran
+        assert code is None or found == code, ran
+        return ran
+
+    return call
+
+
+@pytest.fixture
+def logits() -> tuple[np.ndarray, np.ndarray]:
+    """An over-confident ten-class model: 400 rows of logits and labels."""
+    rng = np.random.default_rng(7)
+    z = rng.normal(size=(400, 10)) * 2
+    labels = np.array([rng.choice(10, p=np.exp(row) / np.exp(row).sum()) for row in z])
+    return 2 * z, labels
