@@ -76,6 +76,11 @@ TEXTS: dict[str, tuple[str, str]] = {
         "{count} rows: the spline left [0, 1] or came within {floor} of its ends, and was clipped there",
         "",
     ),
+    "summarised": (
+        "{rows} rows were reduced to {cells} cells: counts and means are exact, ece-sweep is approximate, the other "
+        "metrics are within 1e-5 at a million rows; the curve's schemes have at most 3000 bins",
+        "--exact, on the rows themselves, keeps them all (about 100 bytes a row)",
+    ),
 }
 
 

@@ -63,7 +63,8 @@ def rows_needed(sizes: Sequence[int], errors: Sequence[float], target: float) ->
     if not (np.isfinite(e[i]) and e[i + 1] > 0):
         return int(n[i + 1])
     t = math.log(e[i] / target) / math.log(e[i] / e[i + 1])
-    return math.ceil(math.exp(math.log(n[i]) + t * math.log(n[i + 1] / n[i])))
+    found = math.exp(math.log(n[i]) + t * math.log(n[i + 1] / n[i]))
+    return math.ceil(found * (1 - 1e-9))  # 200.00000000000003 rows are 200
 
 
 def needs(done: Sequence[tuple[Draw, Values]], error: float, delta: float) -> list[Need]:

@@ -33,6 +33,8 @@ def expand(arguments: Iterable[str]) -> list[Input]:
 def _expand_one(argument: str) -> list[Input]:
     if argument == STDIN:
         return [Input(STDIN, "stdin")]
+    if "://" in argument:
+        return _expand_remote(argument)
     if os.path.isdir(argument):
         files = sorted(str(p) for p in Path(argument).rglob("*") if p.is_file() and suffix_of(p.name) in SOURCES)
         files = [f for f in files if not any(part.startswith(".") for part in Path(f).relative_to(argument).parts)]
@@ -46,3 +48,17 @@ def _expand_one(argument: str) -> list[Input]:
         base = os.path.commonpath([os.path.dirname(m) for m in matches]) if len(matches) > 1 else ""
         return [Input(m, os.path.relpath(m, base) if base else os.path.basename(m)) for m in matches]
     return [Input(argument, os.path.basename(argument))]
+
+
+def _expand_remote(argument: str) -> list[Input]:
+    from bpmcli.io.remote import listing
+
+    found = listing(argument)
+    if found is None:
+        return [Input(argument, os.path.basename(argument))]
+    files = [f for f in found if suffix_of(f) in SOURCES]
+    if not files:
+        raise UsageError(f"{argument}: no file with a known suffix there", "known: " + ", ".join(SOURCES))
+    base = os.path.commonprefix([os.path.dirname(f) for f in files])
+    base = base[: base.rfind("/") + 1] if not all(f.startswith(base + "/") for f in files) else base + "/"
+    return [Input(f, f[len(base) :]) for f in files]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,19 @@ from bpmcli.io.columns import Array, Lists, to_arrow
 from bpmcli.io.layout import InputOptions, Layout, understand
 from bpmcli.io.sources import Batch, Source, open_source
 
+if TYPE_CHECKING:
+    from bpmcli.core.summary import Summary
+
 TRUE_WORDS = ("true", "yes", "t", "1", "1.0", "correct")
 FALSE_WORDS = ("false", "no", "f", "0", "0.0", "incorrect", "wrong")
+
+EXACT_ROWS = 5_000_000
+"""Up to here every row is kept: half a gigabyte. Beyond, rows go into a summary unless --exact is given."""
+
+SUMMARY_KEY = "bpmcli-summary"
+"""Marks a summary file among parquet files."""
+
+CONFIDENT = float(np.log(4))
 
 
 class Loaded(NamedTuple):
@@ -34,6 +45,8 @@ class Loaded(NamedTuple):
     layout: Layout
     notices: tuple[Notice, ...]
     metadata: dict[str, str]
+    summary: Summary | None = None
+    """What the rows were reduced to, where they were."""
 
 
 class RowsBatch(NamedTuple):
@@ -43,20 +56,35 @@ class RowsBatch(NamedTuple):
     rows: Rows
 
 
-def read_rows(path: str, options: InputOptions | None = None, *, distributions: bool = False) -> Loaded:
-    """All rows of a file. `distributions` keeps the scores of all classes as well."""
+def read_rows(
+    path: str, options: InputOptions | None = None, *, distributions: bool = False, mode: str = "exact"
+) -> Loaded:
+    """All rows of a file. `distributions` keeps the scores of all classes as well.
+
+    `mode="auto"`: a file of more than EXACT_ROWS rows comes as a summary; `"summary"`: any file does.
+    """
     try:
         source = open_source(path)
         options = options or InputOptions()
+        if SUMMARY_KEY in source.metadata or mode == "summary" or (mode == "auto" and not distributions and is_large(source)):
+            from bpmcli.io.summaries import load_summarised
+
+            return load_summarised(source, options, distributions)
         layout = understand(source, options)
         odd: Counter[str] = Counter()
         parts = [part.rows for part in stream_rows(source, layout, options, odd, distributions=distributions)]
         if not parts or not sum(part.n for part in parts):
             raise DataError("no rows")
         rows = pool(parts)
-        return Loaded(rows, layout, tuple(_notices(odd, rows, layout)), source.metadata)
+        shares = None if rows.n < 100 else (float(rows.hits.mean()), float((rows.log_odds > CONFIDENT).mean()))
+        return Loaded(rows, layout, tuple(notices_of(odd, shares, layout)), source.metadata)
     except BpmError as error:
         raise error.at(path if path != "-" else "standard input") from None
+
+
+def is_large(source: Source) -> bool:
+    """Too many rows to hold them all, unless asked to."""
+    return source.rows_at_most(EXACT_ROWS) > EXACT_ROWS
 
 
 def stream_rows(
@@ -70,8 +98,15 @@ def stream_rows(
     outcomes: bool = True,
 ) -> Iterator[RowsBatch]:
     """Rows batch by batch. `rest` brings the other columns along, `outcomes=False` needs no labels."""
+    for batch in complete_batches(source, layout, options, odd, rest=rest, outcomes=outcomes):
+        yield RowsBatch(batch, rows_of(batch, layout, odd, distributions=distributions, outcomes=outcomes))
+
+
+def complete_batches(
+    source: Source, layout: Layout, options: InputOptions, odd: Counter[str], *, rest: bool = False, outcomes: bool = True
+) -> Iterator[Batch]:
+    """Batches without missing values: such rows are left out if that was asked for, and refused otherwise."""
     names = layout.names if outcomes else [*layout.scores, *([layout.group] if layout.group else [])]
-    n_classes = len(layout.scores) if len(layout.scores) > 1 else 0
     for batch in source.batches(names, [n for n in layout.numeric if n in names], rest):
         if batch.missing is not None and batch.missing.any():
             if not options.skip_missing:
@@ -84,39 +119,35 @@ def stream_rows(
             batch = _without_missing(batch)
             if not batch.n:
                 continue
-        scores = _scores(batch, layout)
-        if scores.ndim == 2 and len(layout.scores) == 1:
-            n_classes = max(n_classes, scores.shape[1])
-        reduced = _reduce(scores, layout, batch.start)
-        odd["argmax-ties"] += reduced.argmax_ties
-        odd["rows-normalised"] += reduced.rows_off_sum
-        odd["saturated"] += reduced.saturated
-        odd["above-one"] += int((scores > 1.0).sum()) if layout.kind in ("probs", "confidence") else 0
-        hits = _hits(batch, layout, reduced, scores) if outcomes else np.zeros(batch.n, dtype=bool)
-        weights = None
-        if layout.weight and outcomes:
-            weights = np.asarray(batch.columns[layout.weight], dtype=np.float64)
-        labels = None
-        if outcomes and layout.label and layout.target != EVENT:
-            labels = _class_indices(batch.columns[layout.label], layout.classes)
-        groups = None
-        if layout.group:
-            groups = np.asarray(batch.columns[layout.group]).astype(np.str_)
-        logits = _logits(scores, layout, reduced) if distributions else None
-        yield RowsBatch(
-            batch,
-            Rows(
-                reduced.log_odds,
-                hits,
-                weights,
-                reduced.predictions,
-                labels,
-                groups,
-                logits,
-                layout.kind == "probs",
-                layout.target,
-            ),
-        )
+        yield batch
+
+
+def rows_of(
+    batch: Batch, layout: Layout, odd: Counter[str], *, distributions: bool = False, outcomes: bool = True
+) -> Rows:
+    """The rows of a batch, reduced and checked."""
+    scores = scores_of(batch, layout)
+    reduced = _reduce(scores, layout, batch.start)
+    odd["argmax-ties"] += reduced.argmax_ties
+    odd["rows-normalised"] += reduced.rows_off_sum
+    odd["saturated"] += reduced.saturated
+    odd["classes"] = max(odd["classes"], scores.shape[1] if scores.ndim == 2 else 2 if layout.binary else 0)
+    odd["above-one"] += int((scores > 1.0).sum()) if layout.kind in ("probs", "confidence") else 0
+    hits = hits_of(batch, layout, reduced, scores) if outcomes else np.zeros(batch.n, dtype=bool)
+    weights = None
+    if layout.weight and outcomes:
+        weights = np.asarray(batch.columns[layout.weight], dtype=np.float64)
+    labels = None
+    if outcomes and layout.label and not layout.prediction and layout.target != EVENT:
+        labels = _class_indices(batch.columns[layout.label], layout.classes)
+    groups = None
+    if layout.group:
+        groups = np.asarray(batch.columns[layout.group]).astype(np.str_)
+    logits = _logits(scores, layout, reduced) if distributions else None
+    return Rows(
+        reduced.log_odds, hits, weights, reduced.predictions, labels, groups, logits,
+        layout.kind == "probs", layout.target,
+    )  # fmt: skip
 
 
 def _without_missing(batch: Batch) -> Batch:
@@ -135,7 +166,7 @@ def _without_missing(batch: Batch) -> Batch:
     return Batch(batch.start, int(keep.sum()), columns, passed)
 
 
-def _scores(batch: Batch, layout: Layout) -> Array:
+def scores_of(batch: Batch, layout: Layout) -> Array:
     first = batch.columns[layout.scores[0]]
     if len(layout.scores) > 1:
         columns = [np.asarray(batch.columns[name]) for name in layout.scores]
@@ -180,7 +211,8 @@ def _reduce(scores: Array, layout: Layout, first_row: int) -> Reduced:
     return Reduced(x, np.ones(x.size, dtype=np.int64), 0, 0, ends)
 
 
-def _hits(batch: Batch, layout: Layout, reduced: Reduced, scores: Array) -> Array:
+def hits_of(batch: Batch, layout: Layout, reduced: Reduced | None, scores: Array) -> Array:
+    """Which rows are hits; `reduced` is only needed where the scores bring their own prediction."""
     if layout.hit:
         return _booleans(batch, layout.hit)
     assert layout.label is not None
@@ -212,6 +244,7 @@ def _hits(batch: Batch, layout: Layout, reduced: Reduced, scores: Array) -> Arra
             f"{int(absent.sum())} such rows here)",
             hint,
         )
+    assert reduced is not None
     hits: Array = reduced.predictions == index
     return hits
 
@@ -266,17 +299,17 @@ def _logits(scores: Array, layout: Layout, reduced: Reduced) -> Floats | None:
     return None
 
 
-def _notices(odd: Counter[str], rows: Rows, layout: Layout) -> Iterator[Notice]:
+def notices_of(odd: Counter[str], shares: tuple[float, float] | None, layout: Layout) -> Iterator[Notice]:
+    """What was odd. `shares`: accuracy and the share of confidences above 0.8, unless rows are few."""
     for code in ("rows-normalised", "above-one", "argmax-ties", "missing-skipped"):
         if odd[code]:
             yield notice(code, count=odd[code])
     if odd["saturated"] and layout.kind in ("confidence", "probs") and len(layout.scores) == 1:
         yield notice("saturated", count=odd["saturated"])
-    n_classes = max(len(layout.scores), 2 if layout.binary else 0)
-    if n_classes >= 2 and layout.target != EVENT and rows.n >= 100:
-        accuracy = float(rows.hits.mean())
-        confident = float((rows.log_odds > np.log(4)).mean())
-        if accuracy < 1.5 / n_classes and confident > 0.5:
+    n_classes = odd["classes"]
+    if n_classes >= 2 and layout.target != EVENT and shares:
+        accuracy, confident = shares
+        if accuracy < 1.2 / n_classes and confident > 0.5:
             yield notice("labels-misaligned", accuracy=f"{accuracy:.3f}", classes=n_classes)
 
 

@@ -66,7 +66,7 @@ class ParquetSource(_ArrowSource):
     def schema(self) -> Any:
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(self.path) as f:
+        with self.opened() as raw, pq.ParquetFile(raw) as f:
             self.n_rows = f.metadata.num_rows
             self.groups = [f.metadata.row_group(i).num_rows for i in range(f.num_row_groups)]
             return f.schema_arrow
@@ -83,28 +83,43 @@ class ParquetSource(_ArrowSource):
     def record_batches(self, names: list[str] | None, numeric: Sequence[str]) -> Iterator[Any]:
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(self.path) as f:
-            width = len(names or self.columns)
+        with self.opened() as raw, pq.ParquetFile(raw) as f:
+            width = _values_per_row(f.metadata, names)
             groups = range(self.part.first_group, self.part.last_group + 1) if self.part else None
             size = max(1024, BATCH_VALUES // width)
             yield from f.iter_batches(batch_size=size, columns=names, row_groups=groups)
+
+
+def _values_per_row(metadata: Any, names: list[str] | None) -> int:
+    """Lists count with their length, so that batches of wide scores stay small."""
+    if not metadata.num_row_groups or not metadata.row_group(0).num_rows:
+        return 1
+    group = metadata.row_group(0)
+    chunks = [group.column(i) for i in range(group.num_columns)]
+    wanted = [c for c in chunks if names is None or c.path_in_schema.split(".")[0] in names]
+    return max(1, sum(c.num_values for c in wanted) // group.num_rows)
 
 
 @source("arrow", ".arrow", ".feather", magic=b"ARROW1")
 class ArrowFileSource(_ArrowSource):
     """Arrow IPC files (feather version 2)."""
 
+    def _mapped(self) -> Any:
+        import pyarrow as pa
+
+        return pa.memory_map(self.path) if "://" not in self.path else self.opened()
+
     def schema(self) -> Any:
         import pyarrow as pa
 
-        with pa.memory_map(self.path) as raw, pa.ipc.open_file(raw) as f:
+        with self._mapped() as raw, pa.ipc.open_file(raw) as f:
             self.n_rows = sum(f.get_batch(i).num_rows for i in range(f.num_record_batches))
             return f.schema
 
     def record_batches(self, names: list[str] | None, numeric: Sequence[str]) -> Iterator[Any]:
         import pyarrow as pa
 
-        with pa.memory_map(self.path) as raw, pa.ipc.open_file(raw) as f:
+        with self._mapped() as raw, pa.ipc.open_file(raw) as f:
             for i in range(f.num_record_batches):
                 record = f.get_batch(i)
                 if record.num_rows:
@@ -114,16 +129,31 @@ class ArrowFileSource(_ArrowSource):
 class _TextSource(_ArrowSource):
     """Rows are lines."""
 
+    def stream(self) -> Any:
+        import pyarrow as pa
+
+        raw = self.path
+        if "://" in self.path:
+            from bpmcli.io.remote import opened
+
+            raw = opened(self.path).__enter__()
+        return pa.input_stream(raw, compression="gzip" if self.path.endswith(".gz") else None)
+
+    def size(self) -> int:
+        if "://" not in self.path:
+            return os.path.getsize(self.path)
+        from bpmcli.io.remote import size
+
+        return size(self.path)
+
     def rows_at_most(self, enough: int) -> int:
         compressed = self.path.endswith(".gz")
         # The shortest line is "1,1"; gzip cannot pack more than a thousandfold.
-        bound = os.path.getsize(self.path) * (1000 if compressed else 1) // SHORTEST_LINE + 1
+        bound = self.size() * (1000 if compressed else 1) // SHORTEST_LINE + 1
         if bound <= enough:
             return bound
-        import pyarrow as pa
-
         lines = 1
-        with self.reporting(), pa.input_stream(self.path, compression="gzip" if compressed else None) as raw:
+        with self.reporting(), self.stream() as raw:
             while block := raw.read(1 << 22):
                 lines += block.count(b"\n")
         return lines
@@ -150,16 +180,13 @@ class CsvSource(_TextSource):
 
         types = {name: pa.float64() for name in numeric} | {name: pa.string() for name in texts}
         return csv.open_csv(
-            pa.input_stream(self.path, compression=self._compression()),
+            self.stream(),
             read_options=csv.ReadOptions(use_threads=False, block_size=1 << 23),
             parse_options=csv.ParseOptions(delimiter=self.delimiter, invalid_row_handler=remember),
             convert_options=csv.ConvertOptions(
                 include_columns=names, column_types=types, strings_can_be_null=True, quoted_strings_can_be_null=False
             ),
         )
-
-    def _compression(self) -> str | None:
-        return "gzip" if self.path.endswith(".gz") else None
 
     @contextmanager
     def reporting(self) -> Iterator[None]:
@@ -214,13 +241,13 @@ class JsonlSource(_TextSource):
         from pyarrow import json
 
         return json.open_json(
-            pa.input_stream(self.path, compression="gzip" if self.path.endswith(".gz") else None),
+            self.stream(),
             read_options=json.ReadOptions(use_threads=False, block_size=1 << 23),
             parse_options=json.ParseOptions(explicit_schema=schema),
         )
 
     def schema(self) -> Any:
-        if os.path.getsize(self.path) == 0:
+        if self.size() == 0:
             raise DataError("no rows")
         with self._open(None) as reader:
             self._schema = reader.schema

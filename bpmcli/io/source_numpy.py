@@ -73,7 +73,7 @@ class NpzSource(Source):
 
     def inspect(self) -> None:
         self.shapes: dict[str, tuple[int, ...]] = {}
-        with zipfile.ZipFile(self.path) as archive:
+        with self.opened() as raw, zipfile.ZipFile(raw) as archive:
             for info in archive.infolist():
                 name = info.filename.removesuffix(".npy")
                 with archive.open(info) as f:
@@ -95,7 +95,7 @@ class NpzSource(Source):
                 raise DataError(f"'{names[0]}' has {n} rows but '{name}' has {lengths[name]}")
         wanted = [name for name in wanted if lengths[name] == n]
         step = _rows_per_batch([self.columns[name].width for name in wanted])
-        with zipfile.ZipFile(self.path) as archive, ExitStack() as stack:
+        with self.opened() as raw, zipfile.ZipFile(raw) as archive, ExitStack() as stack:
             members = {
                 name: _NpyMember(stack.enter_context(archive.open(_member_name(archive, name))), name)
                 for name in wanted

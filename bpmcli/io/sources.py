@@ -7,7 +7,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
@@ -63,6 +63,14 @@ class Source:
         self.part: Part | None = None
         with self.reporting():
             self.inspect()
+
+    def opened(self) -> Any:
+        """Under `with`: the path, or an open file if it is not local."""
+        if "://" not in self.path:
+            return nullcontext(self.path)
+        from bpmcli.io.remote import opened
+
+        return opened(self.path)
 
     def inspect(self) -> None:
         """Fill in the columns."""
@@ -126,7 +134,7 @@ def source(label: str, *suffixes: str, magic: bytes = b"") -> Callable[[type[Sou
 
 def suffix_of(path: str) -> str:
     """The suffix that names the format; `.csv.gz` counts as one."""
-    name = os.path.basename(path).lower()
+    name = os.path.basename(path.split("?")[0] if path.startswith("http") else path).lower()
     stem, suffix = os.path.splitext(name)
     if suffix == ".gz":
         suffix = os.path.splitext(stem)[1] + suffix
@@ -155,12 +163,22 @@ def open_source(path: str) -> Source:
 
 
 def _by_content(path: str) -> type[Source] | None:
+    if "://" in path and suffix_of(path) in SOURCES:
+        return None  # spare the request
     try:
-        with open(path, "rb") as f:
+        with _bytes(path) as f:
             start = f.read(8)
     except OSError:
         return None
     return next((s for s in SOURCES.values() if s.magic and start.startswith(s.magic)), None)
+
+
+def _bytes(path: str) -> Any:
+    if "://" not in path:
+        return open(path, "rb")
+    from bpmcli.io.remote import opened
+
+    return opened(path)
 
 
 def _from_stdin() -> Source:

@@ -24,6 +24,9 @@ from bpmcli.io.sources import STDIN, suffix_of
 @contextmanager
 def atomic_path(path: str) -> Iterator[str]:
     """A temporary name beside `path`; renamed to it at the end, removed on any failure."""
+    if "://" in path:
+        yield from _uploaded(path)
+        return
     target = Path(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -44,6 +47,16 @@ def atomic_path(path: str) -> Iterator[str]:
     finally:
         with suppress(OSError):
             os.unlink(name)
+
+
+def _uploaded(path: str) -> Iterator[str]:
+    """A local file first; stores show an object only when it is complete."""
+    from bpmcli.io.remote import upload
+
+    with tempfile.TemporaryDirectory(prefix="bpmcli-") as folder:
+        name = os.path.join(folder, "output")
+        yield name
+        upload(name, path)
 
 
 def write_text(path: str, text: str) -> None:

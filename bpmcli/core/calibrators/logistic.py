@@ -80,7 +80,7 @@ def fit_beta(rows: Rows, options: FitOptions) -> Fitted:
     sample = rows.sample
     misses = sample.mass - sample.hits
     notices = _flat_notices(sample)
-    one = sample.accuracy in (0.0, 1.0)
+    one = not (misses.any() and sample.hits.any())
     flat = np.array([0.0, 0.0, math.log((float(misses.sum()) + one) / (float(sample.hits.sum()) + one))])
     if notices:
         return Fitted(Beta(*flat.tolist()), {}, notices)
@@ -99,8 +99,11 @@ def fit_beta(rows: Rows, options: FitOptions) -> Fitted:
 
 def _flat_notices(sample: Sample) -> tuple[Notice, ...]:
     """Why the curve can only be flat, if so."""
-    if sample.accuracy in (0.0, 1.0):
-        return (notice("one-outcome", what="hits" if sample.accuracy == 1.0 else "misses"),)
+    # Cell by cell: weights leave rounding in the accuracy.
+    if not sample.hits.any():
+        return (notice("one-outcome", what="misses"),)
+    if np.array_equal(sample.hits, sample.mass):
+        return (notice("one-outcome", what="hits"),)
     return one_point(sample)
 
 
@@ -120,7 +123,7 @@ def _maximum_likelihood(
     found = minimise(f, start, lower, upper)
     if not found.converged:
         raise FitError(
-            f"the likelihood is still rising after {found.evaluations} evaluations: hits and misses are all but separated",
+            f"the likelihood still rises after {found.evaluations} evaluations: hits and misses are all but separated",
             "give more rows, or use --method isotonic",
         )
     # The solver stops where a step gains nothing in the likelihood; this step is for the last digits of θ.

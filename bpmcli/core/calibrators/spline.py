@@ -14,7 +14,7 @@ from bpmcli.core.rows import Rows
 from bpmcli.core.sample import Floats, Ints, Sample, sigmoid
 
 KNOTS = 6
-"""Gupta et al. 2021, section 5."""
+"""As the authors have it."""
 
 POINTS = 1000
 """Quantiles at which the correction is kept: on real files g moves by 3e-5 on average, 7e-4 at most."""

@@ -117,8 +117,8 @@ class _Likelihood(NamedTuple):
     """The largest logit of each row."""
     margin: Floats
     """The true class's logit less the largest one."""
-    average: Floats
-    """The mean logit of the classes that are present, less the largest one."""
+    lead: float
+    """By how much the true class's logit exceeds the mean of the classes that are present, on average."""
     incomplete: int
     """Rows with a logit of -inf."""
     notices: tuple[Notice, ...]
@@ -162,15 +162,8 @@ class _Likelihood(NamedTuple):
         weights = rows.weights
         if weights is not None:
             weights = weights * (n / float(np.sort(weights).sum()))
-        return cls(logits, labels, weights, effective_n, top, margin, average, incomplete, notices)
-
-    def mean(self, values: Floats) -> float:
-        """Weighted mean over the rows, summed in fixed point: the same bits in any order of the rows."""
-        if self.weights is not None:
-            values = values * self.weights
-        largest = max(float(np.abs(values).max()), 1e-250)
-        unit = 2.0 ** (61 - math.frexp(largest * values.size)[1])
-        return float(np.rint(values * unit).astype(np.int64).sum()) / unit / values.size
+        lead = _mean(margin - average, weights)
+        return cls(logits, labels, weights, effective_n, top, margin, lead, incomplete, notices)
 
     def at(self, log_scale: float) -> tuple[_Pass, Floats]:
         """One pass at τ = −log T, and the log-probability of each label.
@@ -194,12 +187,14 @@ class _Likelihood(NamedTuple):
             e.sum(axis=0, out=first[at])
             e *= v
             e.sum(axis=0, out=second[at])
+        label = self.margin * scale
         first /= total
         second /= total
-        label = self.margin * scale
-        log_probs = label - np.log(total)
-        slope = self.mean(first - label)
-        return _Pass(-self.mean(log_probs), slope, self.mean(second - first * first) + slope), log_probs
+        second -= first * first
+        first -= label
+        log_probs = np.subtract(label, np.log(total, out=total), out=label)
+        slope = _mean(first, self.weights)
+        return _Pass(-_mean(log_probs, self.weights), slope, _mean(second, self.weights) + slope), log_probs
 
 
 class _Pass(NamedTuple):
@@ -208,6 +203,17 @@ class _Pass(NamedTuple):
     nll: float
     slope: float
     bend: float
+
+
+def _mean(values: Floats, weights: Floats | None) -> float:
+    """Weighted mean over the rows, summed in fixed point: the same bits in any order of the rows."""
+    if weights is not None:
+        values = values * weights
+    largest = max(float(values.max()), -float(values.min()), 1e-250)
+    unit = 2.0 ** (61 - math.frexp(largest * values.size)[1])
+    starts = range(0, values.size, CHUNK_VALUES)
+    total = sum(int(np.rint(values[i : i + CHUNK_VALUES] * unit).astype(np.int64).sum()) for i in starts)
+    return float(total) / unit / values.size
 
 
 def _chunks(logits: Floats) -> Iterator[tuple[slice, Floats]]:
@@ -232,7 +238,7 @@ def _solve(likelihood: _Likelihood) -> _Found:
             "every label has the largest logit: the likelihood only grows as the temperature falls to 0",
             "fit on rows that hold misses too",
         )
-    if likelihood.mean(likelihood.average - likelihood.margin) >= 0.0:
+    if likelihood.lead <= 0.0:
         raise FitError(
             "the labels' logits are no higher than the others' on average: the likelihood only grows as the "
             "temperature rises without end",

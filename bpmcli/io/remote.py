@@ -1,0 +1,115 @@
+"""Paths with a scheme (s3://, gs://, hdfs://, https://): through fsspec, or pyarrow where that is not installed."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from bpmcli.errors import DataError, UsageError
+
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+HINT = "pip install 'bpmcli[remote]'"
+
+
+def is_remote(path: str) -> bool:
+    """Whether a path names a scheme; `file://` counts."""
+    return _SCHEME.match(path) is not None
+
+
+def opened(path: str) -> Any:
+    """What libraries open: the path itself if it is local, otherwise a seekable file."""
+    return _open(path) if is_remote(path) else _Local(path)
+
+
+class _Local:
+    """A local path under `with`."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __enter__(self) -> str:
+        return self.path
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def _filesystem(path: str) -> tuple[Any, str, bool]:
+    """The filesystem, the path on it, and whether it is fsspec's."""
+    try:
+        import fsspec
+    except ImportError:
+        return *_arrow_filesystem(path), False
+    try:
+        return *fsspec.url_to_fs(path), True
+    except (ImportError, ValueError) as error:
+        try:
+            return *_arrow_filesystem(path), False
+        except UsageError:
+            raise UsageError(f"{path}: cannot be opened ({error})", HINT) from None
+
+
+def _arrow_filesystem(path: str) -> tuple[Any, str]:
+    import pyarrow as pa
+    from pyarrow import fs
+
+    try:
+        found, inner = fs.FileSystem.from_uri(path)
+        return found, inner
+    except (pa.ArrowException, OSError) as error:
+        raise UsageError(f"{path}: cannot be opened ({error})", HINT) from None
+
+
+@contextmanager
+def _open(path: str) -> Iterator[Any]:
+    filesystem, inner, spec = _filesystem(path)
+    try:
+        handle = filesystem.open(inner, "rb") if spec else filesystem.open_input_file(inner)
+    except OSError:
+        raise
+    except Exception as error:
+        # Every store has exceptions of its own.
+        raise DataError(f"cannot be opened: {error}") from None
+    with handle:
+        yield handle
+
+
+def size(path: str) -> int:
+    """Bytes of a file."""
+    if not is_remote(path):
+        return os.path.getsize(path)
+    with _open(path) as handle:
+        return int(handle.seek(0, os.SEEK_END) or handle.tell())
+
+
+def listing(path: str) -> list[str] | None:
+    """Files that a remote glob matches or a remote directory holds, sorted; None: it is a single file."""
+    filesystem, inner, spec = _filesystem(path)
+    scheme = path[: path.index("://") + 3]
+    if spec:
+        if any(c in inner for c in "*?["):
+            found = [f for f in filesystem.glob(inner) if not filesystem.isdir(f)]
+        elif scheme.startswith("http") or not filesystem.isdir(inner):
+            return None
+        else:
+            found = filesystem.find(inner)
+        return sorted(str(filesystem.unstrip_protocol(f)) for f in found)
+    from pyarrow import fs
+
+    if filesystem.get_file_info(inner).type != fs.FileType.Directory:
+        return None
+    infos = filesystem.get_file_info(fs.FileSelector(inner, recursive=True))
+    return sorted(scheme + i.path for i in infos if i.type == fs.FileType.File)
+
+
+def upload(local: str, path: str) -> None:
+    """A finished local file to its place; stores show it only when it is complete."""
+    import shutil
+
+    filesystem, inner, spec = _filesystem(path)
+    with open(local, "rb") as source:
+        with filesystem.open(inner, "wb") if spec else filesystem.open_output_stream(inner) as target:
+            shutil.copyfileobj(source, target, 1 << 20)

@@ -1,0 +1,222 @@
+"""Files reduced to summaries in one pass, and summaries as files.
+
+A summary file is parquet: `cell, count, hits, excess` (and `group`), see `core.summary`; everything else is
+JSON in its metadata. Memory is bounded by a few batches of 2^19 rows and the table, whatever the file's size.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from bpmcli import __version__
+from bpmcli.core.notices import notice
+from bpmcli.core.rows import EVENT, TOP_LABEL, SummarisedRows
+from bpmcli.core.summary import FIXED_BITS, KEPT_BITS, MANTISSA_BITS, Accumulator, Summary, merge_all
+from bpmcli.errors import BpmError, DataError, UsageError
+from bpmcli.io.columns import Array, from_arrow, to_arrow
+from bpmcli.io.layout import InputOptions, Layout, understand
+from bpmcli.io.readers import CONFIDENT, SUMMARY_KEY, Loaded, complete_batches, hits_of, notices_of, rows_of, scores_of
+from bpmcli.io.sources import Batch, Part, Source, open_source
+
+SCHEMA, VERSION = "bpmcli/summary", 1
+GRID = {"mantissa_bits": MANTISSA_BITS, "fixed_bits": FIXED_BITS, "kept_bits": KEPT_BITS}
+
+PART_ROWS = 1 << 21
+"""A parquet file is summarised in parts of at least this many rows, alone or by many workers: the same parts."""
+
+T = TypeVar("T")
+
+
+class Summarised(NamedTuple):
+    """Some rows as summaries, one per group ("" where no groups were asked for)."""
+
+    tables: dict[str, Summary]
+    target: str
+    odd: Mapping[str, int] = {}
+    layout: Layout | None = None
+    """None once it was stored."""
+
+    @property
+    def whole(self) -> Summary:
+        """All groups as one."""
+        return merge_all(self.tables[name] for name in sorted(self.tables))
+
+
+def summarise_path(path: str, options: InputOptions, part: Part | None = None) -> Summarised:
+    """A file, or a part of it."""
+    try:
+        source = open_source(path)
+        if SUMMARY_KEY in source.metadata:
+            return read_summary(path)
+        return _summarise_part(source, options, part) if part else summarise_source(source, options)
+    except BpmError as error:
+        raise error.at(path if path != "-" else "standard input") from None
+
+
+def summarise_source(source: Source, options: InputOptions) -> Summarised:
+    """A whole file, part by part."""
+    return merge_summarised([_summarise_part(source, options, part) for part in source.parts(PART_ROWS) or [None]])
+
+
+def merge_summarised(parts: Sequence[Summarised]) -> Summarised:
+    """Several as one, along the tree of `merge_all`."""
+    if len({part.target for part in parts}) > 1:
+        raise DataError("inputs of different kinds cannot be pooled", "give --event for all of them, or for none")
+    if len(parts) == 1:
+        return parts[0]
+    names = dict.fromkeys(name for part in parts for name in part.tables)
+    tables = {name: merge_all(p.tables[name] for p in parts if name in p.tables) for name in names}
+    odd: Counter[str] = Counter()
+    for part in parts:
+        odd.update(part.odd)
+    return Summarised(tables, parts[0].target, odd, parts[0].layout)
+
+
+def load_summarised(source: Source, options: InputOptions, distributions: bool = False) -> Loaded:
+    """A file in the shape every command works on: only the sample is left of the rows."""
+    if distributions:
+        raise UsageError("this needs the scores of every row, which a summary does not keep", "use --exact")
+    stored = SUMMARY_KEY in source.metadata
+    return as_loaded(read_summary(source.path) if stored else summarise_source(source, options), source.metadata)
+
+
+def as_loaded(found: Summarised, metadata: Mapping[str, str] | None = None) -> Loaded:
+    """A summary as loaded rows, with a notice of what it costs."""
+    whole = found.whole
+    sample = whole.to_sample()
+    layout = found.layout or Layout("summary", (), False, None, None, None, None, None, None, found.target)
+    shares = None if sample.n < 100 else (sample.accuracy, float(sample.mass @ (sample.log_odds > CONFIDENT)) / sample.n)
+    notices = [*notices_of(Counter(found.odd), shares, layout), notice("summarised", rows=sample.n, cells=sample.mass.size)]
+    return Loaded(SummarisedRows(sample, found.target), layout, tuple(notices), dict(metadata or {}), whole)
+
+
+def _summarise_part(source: Source, options: InputOptions, part: Part | None) -> Summarised:
+    source.part = part
+    layout = understand(source, options)
+    odd: Counter[str] = Counter()
+    totals: dict[str, Accumulator] = {}
+    for batch in _ahead(complete_batches(source, layout, options, odd)):
+        if not _add_bare(batch, layout, totals, odd):
+            rows = rows_of(batch, layout, odd)
+            for name, index in _groups(rows.groups):
+                chosen = rows if index is None else rows.take(index)
+                totals.setdefault(name, Accumulator(bool(layout.weight))).add(chosen.log_odds, chosen.hits, chosen.weights)
+    if not any(total.n for total in totals.values()):
+        raise DataError("all weights are zero" if layout.weight and totals else "no rows")
+    return Summarised({name: total.summary() for name, total in totals.items()}, layout.target, odd, layout)
+
+
+def _add_bare(batch: Batch, layout: Layout, totals: dict[str, Accumulator], odd: Counter[str]) -> bool:
+    """The fast way for one confidence per row: no logarithm. False where it cannot be gone."""
+    bare = layout.kind == "confidence" or (layout.kind == "probs" and layout.target == EVENT)
+    if not bare or layout.weight or layout.group or (layout.binary and layout.target != EVENT):
+        return False
+    scores = scores_of(batch, layout)
+    if scores.ndim != 1 or scores.dtype.kind != "f":
+        return False
+    hits = hits_of(batch, layout, None, scores)
+    if not totals.setdefault("", Accumulator()).add_confidences(scores, hits):
+        return False
+    odd["saturated"] += int(np.count_nonzero(scores == 1.0)) + int(np.count_nonzero(scores == 0.0))
+    return True
+
+
+def _groups(groups: Array | None) -> Iterator[tuple[str, Array | None]]:
+    if groups is None:
+        yield "", None
+        return
+    names, inverse = np.unique(groups, return_inverse=True)
+    for i, name in enumerate(names.tolist()):
+        yield name, np.flatnonzero(inverse == i)
+
+
+def _ahead(items: Iterator[T]) -> Iterator[T]:
+    """The next batch is decoded in a thread while this one is worked: arrow needs no lock for that."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    end = object()
+    with ThreadPoolExecutor(1) as reader:
+        pending = reader.submit(next, items, end)
+        while (item := pending.result()) is not end:
+            pending = reader.submit(next, items, end)
+            yield item  # type: ignore[misc]
+
+
+def write_summary(path: str, found: Summarised) -> None:
+    """The file appears when it is complete."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from bpmcli.io.writers import atomic_path
+
+    names = sorted(found.tables)
+    tables = [found.tables[name] for name in names]
+    about = {
+        "schema": SCHEMA, "version": VERSION, "tool": f"bpmcli {__version__}", "target": found.target, **GRID,
+        "odd": {k: v for k, v in sorted(found.odd.items()) if v},
+        # Whole numbers beyond 2^53 are kept as text: JSON readers round them.
+        "tables": [
+            {"group": name, "n": t.n, "cells": t.cells.size, "weight_squares": t.weight_squares,
+             "squares": t.squares if t.weighted else str(t.squares)}
+            for name, t in zip(names, tables, strict=True)
+        ],
+    }  # fmt: skip
+    kind = np.float64 if any(t.weighted for t in tables) else np.int64
+    columns = {"cell": np.concatenate([t.cells for t in tables])}
+    for field in ("count", "hits", "excess"):
+        columns[field] = np.concatenate([getattr(t, field) for t in tables]).astype(kind)
+    arrays = {name: to_arrow(values) for name, values in columns.items()}
+    if names != [""]:
+        arrays["group"] = pa.array([name for name, t in zip(names, tables, strict=True) for _ in range(t.cells.size)])
+    table = pa.table(arrays).replace_schema_metadata({SUMMARY_KEY: json.dumps(about, ensure_ascii=False)})
+    with atomic_path(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd", use_dictionary=["group"] if "group" in arrays else False)
+
+
+def read_summary(path: str) -> Summarised:
+    """Read and check a summary file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from bpmcli.io.remote import opened
+
+    try:
+        with opened(path) as raw, pq.ParquetFile(raw) as f:
+            about = json.loads(f.schema_arrow.metadata[SUMMARY_KEY.encode()])
+            table = f.read(columns=["cell", "count", "hits", "excess"])
+        columns = [from_arrow(table.column(i).combine_chunks())[0] for i in range(4)]
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        text = " ".join(str(error).split())[:200]
+        raise DataError(f"cannot be read as a summary: {text}", "is the file complete?") from None
+    if about.get("schema") != SCHEMA or about.get("version", 0) > VERSION:
+        raise DataError(
+            f"is a {about.get('schema')} of version {about.get('version')}; this bpmcli ({__version__}) reads {VERSION}",
+            "upgrade: pip install -U bpmcli",
+        )
+    if {key: about.get(key) for key in GRID} != GRID:
+        raise DataError("was made on another grid of cells", "summarise the data again with this version")
+    tables, at = {}, 0
+    for entry in about["tables"]:
+        cells, count, hits, excess = (np.asarray(c)[at : at + entry["cells"]] for c in columns)
+        at += entry["cells"]
+        total = float(count.sum())
+        consistent = entry["weight_squares"] is not None or total == entry["n"]
+        if count.size != entry["cells"] or (np.diff(cells) <= 0).any() or (hits > count).any() or not consistent:
+            raise DataError("its table contradicts its header", "the file was changed: summarise the data again")
+        squares = entry["squares"] if entry["weight_squares"] is not None else int(entry["squares"])
+        if entry["weight_squares"] is None:
+            count, hits, excess = (c.astype(np.int64) for c in (count, hits, excess))
+        tables[entry["group"]] = Summary(
+            cells.astype(np.int32), count, hits, excess, entry["n"], squares, entry["weight_squares"]
+        )
+    if about["target"] not in (TOP_LABEL, EVENT):
+        raise DataError(f"'target' is {about['target']!r}")
+    return Summarised(tables, about["target"], about.get("odd", {}))
+
+
+__all__ = ["Summarised", "as_loaded", "load_summarised", "merge_summarised", "read_summary", "summarise_path", "write_summary"]

@@ -1,0 +1,174 @@
+"""Pictures: every kind and format, the same bytes twice, nothing cut off, and a sentence without matplotlib."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bpmcli import plots
+from bpmcli.cli import pictures
+from bpmcli.core.calibrators import FitOptions
+from bpmcli.engines.fitting import FitFile
+from bpmcli.errors import DataError, UsageError
+from bpmcli.io.layout import InputOptions
+from bpmcli.io.paths import Input
+
+pytest.importorskip("matplotlib")
+
+Run = Callable[..., Any]
+SAMPLE_DATA = Path(__file__).resolve().parent.parent / "sample_data"
+FILES = [str(SAMPLE_DATA / f"digits_{name}.npz") for name in ("test", "overconfident", "underconfident", "good")]
+NOTEBOOK = "logit-logit:-0.88,0.49@1.1233,0.1147"
+
+
+def _fitted(path: str) -> None:
+    options = InputOptions()
+    documents = [FitFile(options, "bpm", FitOptions())(Input(name, name))[0] for name in FILES[:2]]
+    pictures.fitted(path, documents, options)
+
+
+def _curves(run: Run, path: str, *truths: str) -> None:
+    more = [part for truth in truths for part in ("--truth", truth)]
+    run("compare", "curves", *more, "-n", 300, "--runs", 3, "-m", "hb-mean", "--plot", path)
+
+
+KINDS: dict[str, Callable[[Run, str], None]] = {
+    "reliability": lambda run, path: pictures.reliability(path, FILES[:1], InputOptions()),
+    "reliability of four": lambda run, path: pictures.reliability(path, FILES, InputOptions()),
+    "pooled": lambda run, path: pictures.reliability(path, FILES[:2], InputOptions(), pooled=True),
+    "fitted": lambda run, path: _fitted(path),
+    "one truth": lambda run, path: _curves(run, path, "D3"),
+    "five truths": lambda run, path: _curves(run, path, "D1,D2,D3,D4", NOTEBOOK),
+    "metrics": lambda run, path: run(
+        "compare", "metrics", "--truth", "D1", "--truth", NOTEBOOK, "-n", "100,200", "--runs", 3, "--plot", path
+    ),
+    "metrics at one size": lambda run, path: run(
+        "compare", "metrics", "--truth", "D4", "-n", "100", "--runs", 3, "--plot", path
+    ),
+    "samples": lambda run, path: run(
+        "compare", "samples", "--truth", "D4,D5", "-n", "50,100", "--runs", 3, "--plot", path
+    ),
+}
+
+
+@pytest.fixture
+def saved(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The figures that were written."""
+    from matplotlib.figure import Figure
+
+    figures: list[Any] = []
+    save = Figure.savefig
+
+    def keep(self: Any, *args: Any, **kwargs: Any) -> None:
+        figures.append(self)
+        save(self, *args, **kwargs)
+
+    monkeypatch.setattr(Figure, "savefig", keep)
+    return figures
+
+
+def words(figure: Any) -> list[tuple[str, Any]]:
+    """Titles, labels and legends with their boxes."""
+    figure.draw_without_rendering()
+    texts = [figure._suptitle]
+    for axes in figure.axes:
+        if axes.axison:
+            texts += [axes.title, axes.xaxis.label, axes.yaxis.label]
+    for legend in [*figure.legends, *(axes.get_legend() for axes in figure.axes)]:
+        texts += legend.get_texts() if legend else []
+    return [(t.get_text(), t.get_window_extent()) for t in texts if t is not None and t.get_text()]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_cut_off_and_nothing_overlaps(run: Run, saved: list[Any], kind: str) -> None:
+    KINDS[kind](run, "picture.png")
+    assert Path("picture.png").read_bytes().startswith(b"\x89PNG")
+    (figure,) = saved
+    page, found = figure.bbox, words(figure)
+    assert len(found) >= 5
+    for i, (text, box) in enumerate(found):
+        inside = box.x0 >= page.x0 and box.x1 <= page.x1 and box.y0 >= page.y0 and box.y1 <= page.y1
+        assert inside, f"'{text}' is cut off"
+        for other, its in found[i + 1 :]:
+            assert not _overlap(box, its), f"'{text}' covers '{other}'"
+
+
+def _overlap(a: Any, b: Any) -> bool:
+    return bool(min(a.x1, b.x1) - max(a.x0, b.x0) > 1 and min(a.y1, b.y1) - max(a.y0, b.y0) > 1)
+
+
+@pytest.mark.parametrize("format_", plots.SUFFIXES)
+def test_the_same_bytes_twice(run: Run, format_: str) -> None:
+    for name in ("one", "two"):
+        pictures.reliability(f"{name}.{format_}", FILES[:1], InputOptions())
+    written = Path(f"one.{format_}").read_bytes()
+    assert written == Path(f"two.{format_}").read_bytes()
+    magic = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[format_]
+    assert written.startswith(magic)
+    assert sorted(p.name for p in Path().iterdir()) == [f"one.{format_}", f"two.{format_}"]
+
+
+def test_axes_have_names_and_units(run: Run, saved: list[Any]) -> None:
+    KINDS["metrics"](run, "m.svg")
+    labels = {label for axes in saved[0].axes for label in (axes.get_xlabel(), axes.get_ylabel())}
+    assert labels == {"rows", "calibration error (%)", "RMSE (percentage points)"}
+    # The line of the exact TCE, in the same unit as the rest.
+    left = saved[0].axes[0]
+    line = next(x for x in left.lines if x.get_label() == "exact TCE")
+    assert line.get_ydata()[0] == pytest.approx(4.97260182523389859)
+
+
+def test_the_reliability_diagram_shows_the_bins(run: Run, saved: list[Any]) -> None:
+    Path("rows.csv").write_text("confidence,hit\n" + "0.91,1\n" * 3 + "0.93,0\n" + "0.32,0\n" * 2)
+    pictures.reliability("r.png", ["rows.csv"], InputOptions(), n_bins=10)
+    top, below = saved[0].axes
+    heights = [round(bar.get_height()) for bar in below.patches]
+    assert heights == [0, 0, 0, 2, 0, 0, 0, 0, 0, 4]
+    points = next(line for line in top.lines if line.get_marker() == "o").get_xydata()
+    np.testing.assert_allclose(points, [[0.32, 0.0], [0.915, 0.75]], atol=1e-9)
+
+
+def test_colours_are_told_apart() -> None:
+    """Up to nineteen lines, no two of them alike."""
+    look = plots.looks([f"m{i}" for i in range(19)], "m7")
+    assert len({(style.color, style.markerfacecolor) for style in look.values()}) == 19
+    assert look["m7"].color == plots.COLOURS[0]
+
+
+def test_what_cannot_be_drawn_is_refused_first() -> None:
+    one = [Input("a.npz", "a.npz")]
+    pictures.check_picture(None, [Input("-", "-")] * 99)
+    pictures.check_picture("p.png", one, method="bpm")
+    with pytest.raises(UsageError, match="second time"):
+        pictures.check_picture("p.png", [Input("-", "-")])
+    with pytest.raises(UsageError, match="up to 12"):
+        pictures.check_picture("p.png", one * 13)
+    pictures.check_picture("p.png", one * 13, pooled=True)
+    with pytest.raises(UsageError, match="all classes"):
+        pictures.check_picture("p.png", one, method="temperature")
+    with pytest.raises(UsageError, match="png"):
+        pictures.check_picture("p.jpeg", one)
+
+
+def test_without_matplotlib_one_line_says_how_to_get_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plots, "find_spec", lambda name: None)
+    ran = run("compare", "metrics", "--truth", "D1", "--plot", "m.png", code=3)
+    assert ran.err.splitlines()[-1] == "  hint: pip install 'bpmcli[plot]'"
+    assert ran.out == ""
+    with pytest.raises(DataError, match="matplotlib"):
+        plots.check_plot("m.pdf")
+
+
+def test_matplotlib_is_imported_only_for_a_picture() -> None:
+    code = (
+        "import sys; from bpmcli.cli import main, pictures; import bpmcli.plots.metrics, bpmcli.plots.curves; "
+        "main(['compare', 'metrics', '--truth', 'D1', '-n', '60', '--runs', '1', '-m', 'ece']); "
+        "sys.exit(any(m.startswith('matplotlib') for m in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
