@@ -84,9 +84,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     console.quiet = False
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        result = typer.main.get_command(app).main(arguments, prog_name="bpmcli", standalone_mode=False)
+        # Not .main(): that one ends the process with 1 when a pipe is closed.
+        command = typer.main.get_command(app)
+        with command.make_context("bpmcli", arguments or ["--help"]) as context:
+            result = command.invoke(context)
         sys.stdout.flush()
         return int(result or 0)
+    except typer.Exit as done:
+        sys.stdout.flush()
+        return done.exit_code if arguments else 2
     except BpmError as error:
         console.show_error(error)
         return error.exit_code

@@ -66,7 +66,11 @@ def read_rows(
     try:
         source = open_source(path)
         options = options or InputOptions()
-        if SUMMARY_KEY in source.metadata or mode == "summary" or (mode == "auto" and not distributions and is_large(source)):
+        if (
+            SUMMARY_KEY in source.metadata
+            or mode == "summary"
+            or (mode == "auto" and not distributions and is_large(source))
+        ):
             from bpmcli.io.summaries import load_summarised
 
             return load_summarised(source, options, distributions)
@@ -103,7 +107,13 @@ def stream_rows(
 
 
 def complete_batches(
-    source: Source, layout: Layout, options: InputOptions, odd: Counter[str], *, rest: bool = False, outcomes: bool = True
+    source: Source,
+    layout: Layout,
+    options: InputOptions,
+    odd: Counter[str],
+    *,
+    rest: bool = False,
+    outcomes: bool = True,
 ) -> Iterator[Batch]:
     """Batches without missing values: such rows are left out if that was asked for, and refused otherwise."""
     names = layout.names if outcomes else [*layout.scores, *([layout.group] if layout.group else [])]

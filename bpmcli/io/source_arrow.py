@@ -237,7 +237,6 @@ class JsonlSource(_TextSource):
     """One JSON object per line; gzip by suffix."""
 
     def _open(self, schema: Any | None) -> Any:
-        import pyarrow as pa
         from pyarrow import json
 
         return json.open_json(

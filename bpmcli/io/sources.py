@@ -134,7 +134,7 @@ def source(label: str, *suffixes: str, magic: bytes = b"") -> Callable[[type[Sou
 
 def suffix_of(path: str) -> str:
     """The suffix that names the format; `.csv.gz` counts as one."""
-    name = os.path.basename(path.split("?")[0] if path.startswith("http") else path).lower()
+    name = os.path.basename(path.split("?", maxsplit=1)[0] if path.startswith("http") else path).lower()
     stem, suffix = os.path.splitext(name)
     if suffix == ".gz":
         suffix = os.path.splitext(stem)[1] + suffix

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -90,8 +90,13 @@ def as_loaded(found: Summarised, metadata: Mapping[str, str] | None = None) -> L
     whole = found.whole
     sample = whole.to_sample()
     layout = found.layout or Layout("summary", (), False, None, None, None, None, None, None, found.target)
-    shares = None if sample.n < 100 else (sample.accuracy, float(sample.mass @ (sample.log_odds > CONFIDENT)) / sample.n)
-    notices = [*notices_of(Counter(found.odd), shares, layout), notice("summarised", rows=sample.n, cells=sample.mass.size)]
+    shares = (
+        None if sample.n < 100 else (sample.accuracy, float(sample.mass @ (sample.log_odds > CONFIDENT)) / sample.n)
+    )
+    notices = [
+        *notices_of(Counter(found.odd), shares, layout),
+        notice("summarised", rows=sample.n, cells=sample.mass.size),
+    ]
     return Loaded(SummarisedRows(sample, found.target), layout, tuple(notices), dict(metadata or {}), whole)
 
 
@@ -105,7 +110,9 @@ def _summarise_part(source: Source, options: InputOptions, part: Part | None) ->
             rows = rows_of(batch, layout, odd)
             for name, index in _groups(rows.groups):
                 chosen = rows if index is None else rows.take(index)
-                totals.setdefault(name, Accumulator(bool(layout.weight))).add(chosen.log_odds, chosen.hits, chosen.weights)
+                totals.setdefault(name, Accumulator(bool(layout.weight))).add(
+                    chosen.log_odds, chosen.hits, chosen.weights
+                )
     if not any(total.n for total in totals.values()):
         raise DataError("all weights are zero" if layout.weight and totals else "no rows")
     return Summarised({name: total.summary() for name, total in totals.items()}, layout.target, odd, layout)
@@ -219,4 +226,12 @@ def read_summary(path: str) -> Summarised:
     return Summarised(tables, about["target"], about.get("odd", {}))
 
 
-__all__ = ["Summarised", "as_loaded", "load_summarised", "merge_summarised", "read_summary", "summarise_path", "write_summary"]
+__all__ = [
+    "Summarised",
+    "as_loaded",
+    "load_summarised",
+    "merge_summarised",
+    "read_summary",
+    "summarise_path",
+    "write_summary",
+]

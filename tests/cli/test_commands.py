@@ -1,0 +1,582 @@
+"""Each command as a user runs it: content, exit codes, files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import ROOT, SAMPLE_DATA
+
+from bpmcli import __version__
+from bpmcli.core.metrics import METRICS
+
+VAL, TEST = SAMPLE_DATA / "digits_val.npz", SAMPLE_DATA / "digits_test.npz"
+OVER = SAMPLE_DATA / "digits_overconfident"
+
+
+def table(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+# ---------------------------------------------------------------- fit
+
+
+def test_fit_writes_versioned_json_and_a_short_table(run):
+    ran = run("fit", VAL, "-o", "params.json")
+    document = json.loads(Path("params.json").read_text())
+    assert document["schema"] == "bpmcli/calibrator"
+    assert document["version"] == 1
+    assert document["tool"] == f"bpmcli {__version__}"
+    assert set(document["parameters"]) == {"alpha", "beta", "c"}
+    assert {"objective", "evaluations", "converged", "schemes", "tce", "density"} <= set(document["fit"])
+    assert document["sample"]["n"] == 599
+    assert document["inputs"][0]["name"] == str(VAL)
+    assert len(document["inputs"][0]["sha256"]) == 64
+    assert "alpha" in ran.out
+
+
+def test_fit_without_output_prints_the_parameters(run):
+    ran = run("fit", VAL)
+    run("fit", VAL, "-o", "params.json")
+    assert ran.out == Path("params.json").read_text()
+    assert json.loads(ran.out)["method"] == "bpm"
+
+
+def test_same_input_same_bytes(run):
+    assert run("fit", VAL).out == run("fit", VAL).out
+    assert run("metrics", VAL, "--noise-floor", "--noise-runs", 5).out == run("metrics", VAL, "--noise-floor", "--noise-runs", 5).out  # fmt: skip
+
+
+def test_fit_options_reach_the_fit(run):
+    plain = json.loads(run("fit", VAL).out)
+    assert json.loads(run("fit", VAL, "--schemes", "all").out)["fit"]["schemes"] == list(range(5, 30))
+    assert json.loads(run("fit", VAL, "--bins", "6:9").out)["fit"]["schemes"] == [6, 7, 8, 9]
+    authors = json.loads(run("fit", VAL, "--variant", "authors").out)
+    assert authors["parameters"] != plain["parameters"]
+    assert authors["fit"]["variant"] == "authors"
+    simplex = json.loads(run("fit", VAL, "--optimizer", "nelder-mead").out)
+    assert simplex["fit"]["objective"] == pytest.approx(plain["fit"]["objective"], abs=1e-9)
+    empirical = json.loads(run("fit", VAL, "--density", "empirical").out)
+    assert empirical["fit"]["density"] == {"density": "empirical"}
+    assert json.loads(run("fit", VAL, "--p", 2).out)["fit"]["tce"]["p"] == 2
+
+
+def test_fit_on_too_few_rows_is_exit_code_four(run):
+    np.savez("few.npz", confidence=np.linspace(0.1, 0.9, 30), hits=np.arange(30) % 2)
+    ran = run("fit", "few.npz", "-o", "params.json", code=4)
+    assert "few.npz: 30 rows are too few" in ran.err
+    assert "hint:" in ran.err
+    assert not Path("params.json").exists()
+
+
+def test_fit_several_inputs(run):
+    ran = run("fit", VAL, TEST, code=2)
+    assert "--output-dir DIR, or --pool" in ran.err
+    run("fit", VAL, TEST, "--output-dir", "params")
+    assert sorted(os.listdir("params")) == ["digits_test.json", "digits_val.json"]
+    run("fit", VAL, TEST, "--pool", "-o", "both.json")
+    pooled = json.loads(Path("both.json").read_text())
+    assert pooled["sample"]["n"] == 2 * 599
+    assert len(pooled["inputs"]) == 2
+
+
+def test_all_hit_data_says_that_it_is(run):
+    np.savez("hit.npz", confidence=np.linspace(0.5, 0.99, 100), hits=np.ones(100))
+    assert "all rows are hits" in run("fit", "hit.npz", "-o", "p.json").err
+
+
+# ---------------------------------------------------------------- apply
+
+
+def test_apply_repairs_the_confidence(run):
+    run("fit", VAL, "-o", "p.json")
+    ran = run("apply", "p.json", TEST, "-o", "out.npz")
+    before, after = (
+        json.loads(run("metrics", path, "--format", "json").out)["results"][0] for path in (TEST, "out.npz")
+    )
+    assert after["accuracy"] == before["accuracy"]
+    assert after["metrics"]["ece"]["value"] < before["metrics"]["ece"]["value"] / 2
+    assert "599 rows" in ran.err
+    with np.load("out.npz") as data, np.load(TEST) as source:
+        assert set(data) == {"probs", "labels"}
+        assert np.abs(data["probs"].sum(axis=1) - 1).max() < 1e-12
+        assert np.array_equal(data["probs"].argmax(axis=1), source["logits"].argmax(axis=1))
+        assert np.array_equal(data["labels"], source["labels"])
+
+
+@pytest.mark.parametrize("suffix", ["npz", "parquet", "csv", "jsonl"])
+def test_apply_keeps_the_input_format_and_the_numbers(run, suffix):
+    run("fit", VAL, "-o", "p.json")
+    run("apply", "p.json", f"{OVER}.{suffix}", "-o", f"out.{suffix}")
+    run("apply", "p.json", f"{OVER}.npz", "-o", "reference.npz")
+    names = ["ece", "ks", "accuracy"]
+    there, back = (table(run("metrics", f, "--format", "csv").out) for f in (f"out.{suffix}", "reference.npz"))
+    assert there == back
+    assert names
+
+
+def test_apply_converts_between_formats(run):
+    run("fit", VAL, "-o", "p.json")
+    run("apply", "p.json", f"{OVER}.csv", "-o", "a.npz")
+    run("apply", "p.json", f"{OVER}.npz", "-o", "a.csv")
+    run("apply", "p.json", f"{OVER}.jsonl", "-o", "a.parquet")
+    run("apply", "p.json", f"{OVER}.parquet", "-o", "a.jsonl.gz")
+    run("apply", "p.json", f"{OVER}.parquet", "-o", "a.feather")
+    found = [
+        json.loads(run("metrics", f, "--format", "json").out)["results"][0]["metrics"]
+        for f in ("a.npz", "a.csv", "a.parquet", "a.jsonl.gz", "a.feather")
+    ]
+    assert all(f == found[0] for f in found)
+
+
+def test_apply_keeps_other_columns_as_they_were(run):
+    run("fit", VAL, "-o", "p.json")
+    Path("a.csv").write_text('id,confidence,hit,note\n007,0.9,1,"a, b"\n008,0.99,0,\n')
+    assert run("apply", "p.json", "a.csv").out.startswith("id,confidence,hit,note\n007,0.")
+    rows = table(run("apply", "p.json", "a.csv").out)
+    assert [r["id"] for r in rows] == ["007", "008"]
+    assert rows[0]["note"] == "a, b"
+    assert [r["hit"] for r in rows] == ["1", "0"]
+    assert 0 < float(rows[0]["confidence"]) < float(rows[1]["confidence"]) < 1
+    pq.write_table(pa.table({"name": ["x", None], "confidence": [0.5, 0.7], "tags": [["a"], []]}), "a.parquet")
+    run("apply", "p.json", "a.parquet", "-o", "b.parquet")
+    back = pq.read_table("b.parquet")
+    assert back.column_names == ["name", "confidence", "tags"]
+    assert back["name"].to_pylist() == ["x", None]
+    assert back["tags"].to_pylist() == [["a"], []]
+
+
+def test_apply_needs_no_labels(run):
+    run("fit", VAL, "-o", "p.json")
+    np.savez("new.npz", logits=np.array([[3.0, 1.0], [0.0, 9.0]]))
+    run("apply", "p.json", "new.npz", "-o", "out.npz")
+    with np.load("out.npz") as data:
+        assert data["probs"].argmax(axis=1).tolist() == [0, 1]
+
+
+def test_apply_event_probabilities(run):
+    run("fit", SAMPLE_DATA / "digits_even.csv", "--event", "-o", "p.json")
+    assert json.loads(Path("p.json").read_text())["target"] == "event"
+    rows = table(run("apply", "p.json", SAMPLE_DATA / "digits_even.csv").out)
+    p, y = np.array([float(r["prob"]) for r in rows]), np.array([int(r["label"]) for r in rows])
+    assert abs(p.mean() - y.mean()) < 0.02
+    Path("cal.csv").write_text(run("apply", "p.json", SAMPLE_DATA / "digits_even.csv").out)
+    before, after = (
+        json.loads(run("metrics", f, "--event", "--format", "json").out)["results"][0]
+        for f in (SAMPLE_DATA / "digits_even.csv", "cal.csv")
+    )
+    assert after["target"] == "event"
+    assert after["metrics"]["ece"]["value"] < before["metrics"]["ece"]["value"] / 2
+
+
+def test_apply_counts_rows_whose_class_would_change(run):
+    Path("p.json").write_text(json.dumps({
+        "schema": "bpmcli/calibrator", "version": 1, "method": "bpm", "target": "top-label",
+        "parameters": {"alpha": 1.0, "beta": 1.0, "c": 2.0}, "fit": {}, "sample": {}, "inputs": [],
+    }))  # fmt: skip
+    np.savez("a.npz", logits=np.log([[0.5, 0.4, 0.1], [0.98, 0.01, 0.01]]), labels=[0, 0])
+    ran = run("apply", "p.json", "a.npz", "-o", "kept.npz")
+    assert "1 rows: the calibrated confidence would fall below another class" in ran.err
+    with np.load("kept.npz") as data:
+        assert data["probs"].argmax(axis=1).tolist() == [0, 0]
+        assert np.abs(data["probs"].sum(axis=1) - 1).max() < 1e-12
+    ran = run("apply", "p.json", "a.npz", "-o", "changed.npz", "--allow-argmax-change")
+    assert "the predicted class changed" in ran.err
+    with np.load("changed.npz") as data:
+        assert data["probs"].argmax(axis=1).tolist() == [1, 0]
+        g = 1 / (1 + np.exp(2.0))  # even odds, less the shift
+        assert data["probs"][0, 0] == pytest.approx(g, rel=1e-12)
+        assert data["probs"][0, 1] == pytest.approx((1 - g) * 0.8, rel=1e-12)
+
+
+def test_output_dir_mirrors_the_tree_and_skips_what_is_up_to_date(run):
+    run("fit", VAL, "-o", "p.json")
+    for name in ("a/x.csv", "a/b/y.csv", "z.csv"):
+        Path("in", name).parent.mkdir(parents=True, exist_ok=True)
+        Path("in", name).write_text("confidence\n0.5\n0.9\n")
+    Path("in/readme.md").write_text("not data")
+    run("apply", "p.json", "in", "--output-dir", "out")
+    made = sorted(str(p.relative_to("out")) for p in Path("out").rglob("*") if p.is_file())
+    assert made == ["a/b/y.csv", "a/x.csv", "z.csv"]
+    assert "3 of 3 outputs are up to date" in run("apply", "p.json", "in", "--output-dir", "out").err
+    os.utime("in/z.csv", (2e9, 2e9))
+    assert "2 of 3 outputs are up to date" in run("apply", "p.json", "in", "--output-dir", "out").err
+    assert "up to date" not in run("apply", "p.json", "in", "--output-dir", "out", "--force").err
+
+
+def test_apply_refuses_to_overwrite_its_input(run):
+    run("fit", VAL, "-o", "p.json")
+    Path("a.csv").write_text("confidence\n0.5\n")
+    assert "is the input itself" in run("apply", "p.json", "a.csv", "-o", "a.csv", code=2).err
+
+
+def test_nothing_is_half_written(run):
+    run("fit", VAL, "-o", "p.json")
+    Path("bad.csv").write_text("confidence,hit\n" + "0.5,1\n" * 1000 + "1.7,1\n")
+    ran = run("apply", "p.json", "bad.csv", "-o", "out.csv", code=3)
+    assert "(row 1001" in ran.err
+    assert sorted(os.listdir(".")) == ["bad.csv", "p.json"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "is not JSON"),
+        ("{}", "is not a bpmcli/calibrator file"),
+        ('{"schema": "bpmcli/calibrator", "version": 99}', "has version 99"),
+        ('{"schema": "bpmcli/calibrator", "version": 1, "method": "magic"}', "unknown method 'magic'"),
+        ('{"schema": "bpmcli/calibrator", "version": 1, "method": "bpm", "target": "top-label"}', "'parameters' is missing"),
+        ('{"schema": "bpmcli/calibrator", "version": 1, "method": "bpm", "target": "top-label", "parameters": {"alpha": 1}}', "parameters must be"),
+        ('{"schema": "bpmcli/calibrator", "version": 1, "method": "bpm", "target": "top-label", "parameters": {"alpha": NaN, "beta": 1, "c": 0}}', "holds NaN"),
+        ('{"schema": "bpmcli/metrics", "version": 1}', "is not a bpmcli/calibrator file but bpmcli/metrics"),
+    ],
+)  # fmt: skip
+def test_bad_parameter_files(run, text, sentence):
+    Path("p.json").write_text(text)
+    ran = run("apply", "p.json", TEST, "-o", "out.npz", code=3)
+    assert f"p.json: {sentence}" in ran.err
+    assert not Path("out.npz").exists()
+
+
+def test_bad_targets_leave_a_sentence(run):
+    run("fit", VAL, "-o", "p.json")
+    Path("file").write_text("")
+    assert "cannot be written" in run("apply", "p.json", TEST, "-o", "file/out.npz", code=3).err
+    Path("folder.npz").mkdir()
+    assert "cannot be written" in run("apply", "p.json", TEST, "-o", "folder.npz", code=3).err
+    assert "cannot write '.xyz'" in run("apply", "p.json", TEST, "-o", "out.xyz", code=2).err
+    assert "cannot go to standard output" in run("apply", "p.json", TEST, code=2).err
+    assert sorted(os.listdir(".")) == ["file", "folder.npz", "p.json"]
+
+
+# ---------------------------------------------------------------- metrics
+
+
+def test_metrics_in_every_format(run):
+    text = run("metrics", TEST).out
+    assert all(name in text for name in METRICS)
+    document = json.loads(run("metrics", TEST, "--format", "json").out)
+    assert (document["schema"], document["version"]) == ("bpmcli/metrics", 1)
+    record = document["results"][0]
+    assert record["n"] == 599
+    assert record["target"] == "top-label"
+    assert set(record["metrics"]) == set(METRICS)
+    values = {r[""]: float(r["value"]) for r in table(run("metrics", TEST, "--format", "csv").out)}
+    assert values["tce-bpm"] == record["metrics"]["tce-bpm"]["value"], "csv keeps full precision"
+    assert run("metrics", TEST, "--format", "markdown").out.count("|") > 20
+
+
+def test_several_inputs_make_one_row_each(run):
+    rows = table(run("metrics", VAL, TEST, "--format", "csv", "-m", "ks").out)
+    assert [r["input"] for r in rows] == [str(VAL), str(TEST)]
+    assert set(rows[0]) == {"input", "n", "accuracy", "mean confidence", "saturated", "ks"}
+    pooled = json.loads(run("metrics", VAL, TEST, "--pool", "--format", "json").out)["results"]
+    assert [r["n"] for r in pooled] == [2 * 599]
+
+
+def test_one_bad_file_does_not_stop_the_others(run):
+    Path("bad.npz").write_bytes(b"PK\x03\x04 nothing")
+    ran = run("metrics", VAL, "bad.npz", TEST, "--format", "csv", code=3)
+    assert len(table(ran.out)) == 2
+    assert "bad.npz" in ran.err
+    ran = run("metrics", "bad.npz", code=3)
+    assert ran.out == ""
+
+
+def test_workers_do_not_change_the_answer(run):
+    one = run("metrics", SAMPLE_DATA, "--format", "json").out
+    two = run("metrics", SAMPLE_DATA, "--format", "json", "-j", 2).out
+    assert one == two
+
+
+def test_globs_and_directories(run):
+    by_glob = table(run("metrics", SAMPLE_DATA / "digits_[tv]*.npz", "--format", "csv").out)
+    assert [Path(r["input"]).name for r in by_glob] == ["digits_test.npz", "digits_val.npz"]
+    assert "no file matches" in run("metrics", "*.nothing", code=2).err
+    Path("empty").mkdir()
+    assert "no file with a known suffix" in run("metrics", "empty", code=2).err
+
+
+def test_metric_that_cannot_be_computed_is_missing_with_a_reason(run):
+    np.savez("few.npz", confidence=[0.2, 0.9], hits=[0, 1])
+    document = json.loads(run("metrics", "few.npz", "--format", "json").out)
+    found = document["results"][0]["metrics"]["tce-bpm"]
+    assert found["value"] is None
+    assert "too few" in found["why_missing"]
+    assert "tce-bpm" in run("metrics", "few.npz").out
+
+
+@pytest.mark.parametrize("hits", [[0] * 80, [1] * 80])
+@pytest.mark.parametrize("confidence", [[0.7] * 80, list(np.linspace(0.1, 0.9, 80)), [1.0] * 80, [0.0] * 80])
+def test_degenerate_data_gives_numbers(run, hits, confidence):
+    np.savez("a.npz", confidence=confidence, hits=hits)
+    found = json.loads(run("metrics", "a.npz", "--format", "json").out)["results"][0]["metrics"]
+    gap = abs(np.mean(confidence) - np.mean(hits))
+    for name, measured in found.items():
+        assert measured["value"] is not None, name
+    assert found["ks"]["value"] == pytest.approx(gap, abs=1e-9)
+    assert found["smece"]["value"] == pytest.approx(gap, abs=1e-6)
+
+
+def test_one_row(run):
+    np.savez("a.npz", confidence=[0.7], hits=[1])
+    found = json.loads(run("metrics", "a.npz", "--format", "json").out)["results"][0]["metrics"]
+    assert found["ece"]["value"] == pytest.approx(0.3)
+    assert found["tce-bpm"]["value"] is None
+
+
+def test_weights(run):
+    Path("a.csv").write_text("confidence,hit,w\n" + "0.9,1,3\n0.6,0,1\n" * 50)
+    record = json.loads(run("metrics", "a.csv", "--weight", "w", "--format", "json").out)["results"][0]
+    assert record["accuracy"] == pytest.approx(0.75)
+    assert record["effective_n"] == pytest.approx(80.0)
+    Path("b.csv").write_text("confidence,hit,w\n0.9,1,-1\n")
+    assert "must be finite and not negative, found -1.0 (row 1)" in run("metrics", "b.csv", "--weight", "w", code=3).err
+    assert "no column 'u'" in run("metrics", "a.csv", "--weight", "u", code=3).err
+
+
+def test_noise_floor_brackets_a_calibrated_model(run):
+    run("simulate", "--curve", "identity", "--beta", "2,0.5", "-n", 1500, "-o", "calibrated.npz")
+    record = json.loads(
+        run("metrics", "calibrated.npz", "--noise-floor", "--noise-runs", 60, "--format", "json").out
+    )["results"][0]
+    for name, floor in record["noise_floor"].items():
+        assert 0 < floor["mean"] < floor["high"], name
+        assert floor["p_value"] > 0.01, name
+    ran = run("metrics", VAL, "--noise-floor", "--noise-runs", 60, "--format", "json")
+    over = json.loads(ran.out)["results"][0]
+    assert over["noise_floor"]["ece"]["p_value"] == pytest.approx(1 / 61)
+
+
+def test_bins_table(run):
+    rows = table(run("metrics", TEST, "--bins-table", "--format", "csv").out)
+    assert len(rows) == 15
+    n = np.array([float(r["rows"]) for r in rows])
+    gap = np.array([float(r["gap"]) for r in rows])
+    ece = json.loads(run("metrics", TEST, "--format", "json").out)["results"][0]["metrics"]["ece"]["value"]
+    assert n.sum() == 599
+    assert n @ np.abs(gap) / 599 == pytest.approx(ece, rel=1e-12)
+    for row in rows:
+        assert float(row["accuracy_low"]) <= float(row["accuracy"]) <= float(row["accuracy_high"])
+        assert float(row["lower"]) <= float(row["confidence"]) <= float(row["upper"])
+    wide = json.loads(run("metrics", TEST, "--bins-table", "--binning", "width", "--format", "json").out)
+    assert wide["results"][0]["bins"][-1]["upper"] == 1.0
+
+
+def test_list_explains_every_metric(run):
+    text = run("metrics", "--list").out
+    assert all(name in text and METRICS[name].reference in text for name in METRICS)
+    assert len(json.loads(run("metrics", "--list", "--format", "json").out)["metrics"]) == len(METRICS)
+
+
+def test_explain_input(run):
+    text = run("metrics", "--explain-input", f"{OVER}.csv").out
+    assert "logit_0 … logit_9" in text
+    assert "argmax = label" in text
+    text = run("metrics", "--explain-input", SAMPLE_DATA / "digits_even.csv", "--event").out
+    assert "P(y = 1) itself" in text
+
+
+def test_standard_input(run, monkeypatch):
+    class Stdin:
+        def __init__(self, data):
+            self.buffer = io.BytesIO(data)
+
+    lines = b"confidence,hit\n" + b"0.9,1\n0.6,0\n" * 40
+    monkeypatch.setattr(sys, "stdin", Stdin(lines))
+    assert json.loads(run("metrics", "-", "--format", "json").out)["results"][0]["n"] == 80
+    monkeypatch.setattr(sys, "stdin", Stdin(b'{"confidence": 0.9, "hit": 1}\n' * 3))
+    assert json.loads(run("metrics", "-", "--format", "json").out)["results"][0]["n"] == 3
+    monkeypatch.setattr(sys, "stdin", Stdin(b""))
+    assert "no rows on standard input" in run("metrics", "-", code=3).err
+    monkeypatch.setattr(sys, "stdin", Stdin(TEST.read_bytes()))
+    assert "standard input takes csv or jsonl" in run("metrics", "-", code=3).err
+
+
+# ---------------------------------------------------------------- gates
+
+
+def test_gates(run):
+    ran = run("metrics", TEST, "--fail-above", "ece=0.05", "--fail-above", "ks=0.5", code=1)
+    assert "gate failed" in ran.err
+    assert "ece = 0.08951, 0.03951 above the limit 0.05" in ran.err
+    assert "ks" not in ran.err
+    assert "ece" in ran.out, "the table is still printed"
+    run("metrics", TEST, "--fail-above", "ece=0.5", code=0)
+
+
+def test_gate_measures_what_was_not_asked_for(run):
+    assert "gate failed" in run("metrics", TEST, "-m", "ks", "--fail-above", "ece=0.05", code=1).err
+
+
+def test_gate_on_a_metric_that_cannot_be_computed_fails(run):
+    np.savez("few.npz", confidence=[0.2, 0.9], hits=[0, 1])
+    assert "could not be computed" in run("metrics", "few.npz", "--fail-above", "tce-bpm=0.9", code=1).err
+
+
+@pytest.mark.parametrize("gate", ["ece=nan", "ece=inf", "ece=", "ece", "ece=x", "brier=0.1", "=0.1"])
+def test_gates_that_make_no_sense_are_usage_errors(run, gate):
+    run("metrics", TEST, "--fail-above", gate, code=2)
+
+
+def test_unreadable_input_never_passes_a_gate(run):
+    run("metrics", TEST, "absent.npz", "--fail-above", "ece=0.9", code=3)
+
+
+def test_baseline(run):
+    Path("old.json").write_text(run("metrics", VAL, "--format", "json").out)
+    ran = run("metrics", VAL, "--baseline", "old.json", "--max-increase", "ece=0", code=0)
+    assert ran.err == ""
+    document = json.loads(Path("old.json").read_text())
+    document["results"][0]["metrics"]["ece"]["value"] -= 0.02
+    Path("better.json").write_text(json.dumps(document))
+    ran = run("metrics", VAL, "--baseline", "better.json", "--max-increase", "ece=0.005", code=1)
+    assert "more than the 0.005 allowed" in ran.err
+    run("metrics", VAL, "--baseline", "better.json", code=2)
+    run("metrics", VAL, "--max-increase", "ece=0.1", code=2)
+    ran = run("metrics", VAL, "--n-bins", 10, "--baseline", "old.json", "--max-increase", "ece=1", code=3)
+    assert "was measured with n_bins = 15" in ran.err
+    document["results"][0]["metrics"]["ece"]["value"] = None
+    Path("none.json").write_text(json.dumps(document))
+    run("metrics", VAL, "--baseline", "none.json", "--max-increase", "ece=1", code=3)
+
+
+# ---------------------------------------------------------------- simulate, compare
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "npz", "csv", "jsonl", "feather"])
+def test_simulated_files_carry_their_truth(run, suffix):
+    ran = run("simulate", "D4", "-n", 700, "-o", f"d4.{suffix}")
+    assert "exact TCE" in ran.out
+    assert "0.07383" in ran.out
+    record = json.loads(run("metrics", f"d4.{suffix}", "--format", "json").out)["results"][0]
+    assert record["n"] == 700
+    if suffix in ("csv", "jsonl"):
+        assert json.loads(Path(f"d4.{suffix}.meta.json").read_text())["tce"] == pytest.approx(0.07383058805220946)
+    else:
+        assert record["true_tce"] == pytest.approx(0.07383058805220946, rel=1e-14)
+
+
+def test_simulation_is_reproducible_and_seeded(run):
+    first, again, other = (run("simulate", "D1", "-n", 50, "--seed", s).out for s in (1, 1, 2))
+    assert first == again != other
+    rows = table(first)
+    assert set(rows[0]) == {"confidence", "hit", "log_odds", "true_g"}
+    document = json.loads(run("simulate", "D1", "-n", 50, "-o", "a.npz", "--format", "json").out)
+    assert document["tce"] == pytest.approx(0.0497260182523389859, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [[], ["D9"], ["D1", "--curve", "identity"], ["--curve", "identity"], ["--curve", "x:1", "--beta", "1,1"],
+     ["D1", "-n", "0"], ["D1", "-n", "x"], ["D1", "--p", "nan"], ["--curve", "identity", "--beta", "0,1"]],
+)  # fmt: skip
+def test_bad_simulations_are_usage_errors(run, argv):
+    run("simulate", *argv, code=2)
+
+
+def test_compare_files_side_by_side(run):
+    ran = run("compare", "metrics", VAL, TEST)
+    assert str(VAL) in ran.out.splitlines()[0]
+    assert any(line.startswith("tce-bpm") for line in ran.out.splitlines())
+
+
+# ---------------------------------------------------------------- manners
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [["metrics"], ["metrics", "a.npz", "--nonsense"], ["metrics", VAL, "--binning", "odd"], ["nonsense"],
+     ["metrics", VAL, "-m", "brier"], ["metrics", VAL, "--format", "xml"], ["metrics", VAL, "--p", "0.5"],
+     ["metrics", VAL, "--p", "nan"], ["metrics", VAL, "--n-bins", "0"], ["metrics", VAL, "--bins", "9:3"],
+     ["metrics", VAL, "--schemes", "0"], ["fit", VAL, "--optimizer", "sgd"], ["fit", VAL, "--method", "magic"],
+     ["fit", VAL, "--variant", "other"], ["metrics", VAL, "--density", "normal"], ["fit"], ["apply"]],
+)  # fmt: skip
+def test_usage_errors_are_two_lines_and_exit_code_two(run, argv):
+    ran = run(*argv, code=2)
+    assert ran.out == ""
+    assert ran.err.startswith("bpmcli: error: ")
+    assert len(ran.err.strip().splitlines()) <= 2
+
+
+def test_help_and_version(run):
+    assert "bpmcli metrics test.npz" in run("--help").out
+    assert "Commands:" in run(code=2).out
+    assert run("--version").out == f"bpmcli {__version__}\n"
+    for command in ("fit", "apply", "metrics", "simulate", "compare"):
+        assert f"Usage: bpmcli {command}" in run(command, "--help").out
+
+
+def process(*argv: object, **kwargs) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "bpmcli", *map(str, argv)], capture_output=True, text=True, cwd=ROOT, **kwargs
+    )
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; sys.argv = ['bpmcli', '--help']\nimport bpmcli.cli\n"
+        "print(bpmcli.cli.main()); print([m for m in ('numpy','scipy','pandas','pyarrow','rich') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.strip().splitlines()[-1] == "[]", done
+
+
+def test_everyday_path_needs_neither_scipy_nor_pandas_nor_arrow():
+    code = (
+        f"import sys; from bpmcli.cli import main; code = main(['metrics', {str(TEST)!r}])\n"
+        "print(code, [m for m in ('scipy', 'pandas', 'pyarrow', 'rich') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.strip().splitlines()[-1] == "0 []", done
+
+
+def test_a_closed_pipe_ends_quietly():
+    shell = f"{sys.executable} -m bpmcli simulate D1 -n 200000 -q | head -1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, cwd=ROOT)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["confidence,hit,log_odds,true_g", "0"]
+
+
+def test_notes_go_to_standard_error_and_quiet_silences_them():
+    noisy = process("metrics", SAMPLE_DATA / "digits_even.csv")
+    assert "note:" in noisy.stderr
+    assert "note:" not in noisy.stdout
+    assert process("metrics", SAMPLE_DATA / "digits_even.csv", "-q").stderr == ""
+
+
+def test_an_interrupt_is_exit_code_130(run, monkeypatch):
+    from bpmcli.core import metrics
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(metrics, "measure", interrupt)
+    monkeypatch.setattr("bpmcli.engines.tasks.measure", interrupt)
+    run("metrics", VAL, code=130)
+
+
+def test_a_bug_says_that_it_is_one(run, monkeypatch):
+    def broken(*_):
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.delenv("BPMCLI_DEBUG")
+    monkeypatch.setattr("bpmcli.engines.tasks.measure", broken)
+    ran = run("metrics", VAL, code=70)
+    assert "internal error: ZeroDivisionError: oops" in ran.err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_unreadable_file(run):
+    Path("a.npz").write_bytes(VAL.read_bytes())
+    os.chmod("a.npz", 0)
+    assert "permission denied" in run("metrics", "a.npz", code=3).err
