@@ -117,7 +117,7 @@ def test_the_same_bytes_twice(run: Run, format_: str) -> None:
 def test_axes_have_names_and_units(run: Run, saved: list[Any]) -> None:
     KINDS["metrics"](run, "m.svg")
     labels = {label for axes in saved[0].axes for label in (axes.get_xlabel(), axes.get_ylabel())}
-    assert labels == {"rows", "calibration error (%)", "RMSE (percentage points)"}
+    assert labels == {"rows", "mean calibration error (%)", "RMSE from the TCE (points)"}
     # The line of the exact TCE, in the same unit as the rest.
     left = saved[0].axes[0]
     line = next(x for x in left.lines if x.get_label() == "exact TCE")

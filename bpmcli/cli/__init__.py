@@ -77,7 +77,7 @@ def root(
 root.__doc__ = None
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:  # noqa: PLR0911  (one way out per ending)
     """Run a command line and return its exit code."""
     from bpmcli.cli import console
 
@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         # Not .main(): that one ends the process with 1 when a pipe is closed.
         command = typer.main.get_command(app)
-        with command.make_context("bpmcli", arguments or ["--help"]) as context:
+        with command.make_context("bpmcli", arguments[:] or ["--help"]) as context:
             result = command.invoke(context)
         sys.stdout.flush()
         return int(result or 0)
@@ -115,6 +115,9 @@ def _foreign(error: Exception) -> int:
     from bpmcli.cli import console
 
     format_message = getattr(error, "format_message", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(error)
+        return 2
     if format_message is not None:
         context = getattr(error, "ctx", None)
         hint = f"see {context.command_path} --help" if context is not None else "see bpmcli --help"

@@ -45,6 +45,7 @@ def _one(record: Record) -> Table:
     rows: list[list[Cell]] = []
     for name, label in (("n", "rows"), ("effective_n", "effective rows"), ("accuracy", "accuracy"),
                         ("mean_confidence", "mean confidence"), ("saturated", "saturated share"),
+                        ("summary_cells", "cells of the summary"),
                         ("true_tce", "true TCE")):  # fmt: skip
         if name in record:
             row: list[Cell] = [label, record[name]]

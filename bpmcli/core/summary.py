@@ -15,11 +15,11 @@ rate a moves at most a(1 − a)p of hits and p·2^-10·m of confidence to the ot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +51,8 @@ _DROPPED = 52 - KEPT_BITS
 _CHUNK = 1 << 15  # rows worked at a time: their arrays stay in the cache
 _MOST = 1 << (62 - KEPT_BITS + MANTISSA_BITS)  # rows a cell can take before its sum overflows: 2·10^12
 
+
+T = TypeVar("T")
 
 _Fill = Callable[[Any, Floats, npt.NDArray[np.bool_]], None]
 """Scores of some rows → m and whether s > 0.5."""
@@ -314,27 +316,32 @@ def merge(parts: Iterable[Summary]) -> Summary:
 
 
 def merge_all(parts: Iterable[Summary]) -> Summary:
-    """Any number of summaries along the tree of fan-in 32 that every engine uses."""
-    levels: list[list[Summary]] = [[]]
+    """Any number of summaries along the tree that every engine uses."""
+    return fold(parts, merge)
 
-    def put(part: Summary, level: int) -> None:
+
+def fold(parts: Iterable[T], merge_few: Callable[[Sequence[T]], T]) -> T:
+    """Merge along a tree of fan-in 32, holding no more than 32 parts of a level at a time."""
+    levels: list[list[T]] = [[]]
+
+    def put(part: T, level: int) -> None:
         if level == len(levels):
             levels.append([])
         levels[level].append(part)
         if len(levels[level]) == FAN_IN:
             full, levels[level] = levels[level], []
-            put(merge(full), level + 1)
+            put(merge_few(full), level + 1)
 
     for part in parts:
         put(part, 0)
     for level in range(len(levels) - 1):
         if levels[level]:
             rest, levels[level] = levels[level], []
-            put(merge(rest), level + 1)
-    return merge(levels[-1])
+            put(merge_few(rest), level + 1)
+    return merge_few(levels[-1])
 
 
-def blocks(parts: Iterable[Any]) -> Iterator[list[Any]]:
+def blocks(parts: Iterable[T]) -> Iterator[list[T]]:
     """Runs of FAN_IN: one level of the tree."""
     source = iter(parts)
     while block := list(islice(source, FAN_IN)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,14 @@ from bpmcli.core.rows import Rows
 from bpmcli.io.layout import InputOptions
 from bpmcli.io.params import checksum, describe
 from bpmcli.io.paths import Input
-from bpmcli.io.readers import read_rows
+from bpmcli.io.readers import Loaded, read_rows
+
+CHECKED_BYTES = 1 << 24
+"""Larger inputs of a summary are read only once, and so have no checksum."""
+
+
+def _costly(path: str) -> bool:
+    return "://" in path or (path != "-" and os.path.getsize(path) > CHECKED_BYTES)
 
 
 @dataclass(frozen=True)
@@ -23,9 +31,14 @@ class FitFile:
     method: str
     fit: FitOptions
     distributions: bool = False
+    mode: str = "exact"
 
     def __call__(self, item: Input) -> tuple[dict[str, Any], tuple[Notice, ...]]:
-        loaded = read_rows(item.path, self.options, distributions=self.distributions)
+        mode = "exact" if self.distributions and self.mode == "auto" else self.mode
+        return self.finish(item, read_rows(item.path, self.options, distributions=self.distributions, mode=mode))
+
+    def finish(self, item: Input, loaded: Loaded) -> tuple[dict[str, Any], tuple[Notice, ...]]:
+        """Fit a file that is already read."""
         return self.describe([item], loaded.rows, loaded.notices)
 
     def describe(
@@ -33,5 +46,9 @@ class FitFile:
     ) -> tuple[dict[str, Any], tuple[Notice, ...]]:
         """Fit rows that are already read; the document of the parameter file."""
         fitted = fit_calibrator(self.method, rows, self.fit)
-        inputs = [{"name": item.path, "sha256": checksum(item.path)} for item in items]
+        summarised = rows.sample.summarised
+        inputs = [
+            {"name": item.path, "sha256": None if summarised and _costly(item.path) else checksum(item.path)}
+            for item in items
+        ]
         return describe(self.method, fitted, rows, inputs), notices + fitted.notices

@@ -28,9 +28,10 @@ class Read:
 
     options: InputOptions
     distributions: bool = False
+    mode: str = "exact"
 
     def __call__(self, item: Input) -> Loaded:
-        return read_rows(item.path, self.options, distributions=self.distributions)
+        return read_rows(item.path, self.options, distributions=self.distributions, mode=self.mode)
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,13 @@ class MeasureFile:
     noise_runs: int = 0
     bins_table: bool = False
     seed: int = 0
+    mode: str = "exact"
 
     def __call__(self, item: Input) -> Measurement:
-        loaded = read_rows(item.path, self.options)
+        return self.finish(item, read_rows(item.path, self.options, mode=self.mode))
+
+    def finish(self, item: Input, loaded: Loaded) -> Measurement:
+        """The record of a file that is already read."""
         return self.measure(item.path, loaded.rows, loaded.notices, loaded.metadata)
 
     def measure(self, name: str, rows: Rows, notices: tuple[Notice, ...], metadata: Mapping[str, str]) -> Measurement:
@@ -64,6 +69,8 @@ class MeasureFile:
                 for key, m in measured.items()
             },
         }
+        if sample.summarised:
+            record["summary_cells"] = sample.mass.size
         if sample.weighted:
             record["effective_n"] = sample.effective_n
         truth = true_tce(metadata)
@@ -99,4 +106,9 @@ def pooled(loaded: Sequence[Loaded]) -> tuple[Rows, tuple[Notice, ...]]:
     targets = {part.rows.target for part in loaded}
     if len(targets) > 1:
         raise DataError("inputs of different kinds cannot be pooled")
-    return pool([part.rows for part in loaded]), tuple(n for part in loaded for n in part.notices)
+    notices = tuple(n for part in loaded for n in part.notices)
+    if any(part.summary for part in loaded):
+        from bpmcli.engines.scale import pooled_summaries
+
+        return pooled_summaries(loaded)
+    return pool([part.rows for part in loaded]), notices

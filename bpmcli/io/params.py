@@ -27,8 +27,8 @@ class Params:
 
 
 def checksum(path: str) -> str | None:
-    """sha256 of a file; None for standard input."""
-    if path == "-":
+    """sha256 of a file; None for standard input and remote files."""
+    if path == "-" or "://" in path:
         return None
     import hashlib
 

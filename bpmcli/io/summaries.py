@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from bpmcli import __version__
 from bpmcli.core.notices import notice
 from bpmcli.core.rows import EVENT, TOP_LABEL, SummarisedRows
-from bpmcli.core.summary import FIXED_BITS, KEPT_BITS, MANTISSA_BITS, Accumulator, Summary, merge_all
+from bpmcli.core.summary import FIXED_BITS, KEPT_BITS, MANTISSA_BITS, Accumulator, Summary, fold, merge, merge_all
 from bpmcli.errors import BpmError, DataError, UsageError
 from bpmcli.io.columns import Array, from_arrow, to_arrow
 from bpmcli.io.layout import InputOptions, Layout, understand
@@ -40,6 +40,8 @@ class Summarised(NamedTuple):
     odd: Mapping[str, int] = {}
     layout: Layout | None = None
     """None once it was stored."""
+    metadata: Mapping[str, str] = {}
+    """What the files said of themselves, if all said the same."""
 
     @property
     def whole(self) -> Summary:
@@ -60,21 +62,29 @@ def summarise_path(path: str, options: InputOptions, part: Part | None = None) -
 
 def summarise_source(source: Source, options: InputOptions) -> Summarised:
     """A whole file, part by part."""
-    return merge_summarised([_summarise_part(source, options, part) for part in source.parts(PART_ROWS) or [None]])
+    return merge_summarised(_summarise_part(source, options, part) for part in source.parts(PART_ROWS) or [None])
 
 
-def merge_summarised(parts: Sequence[Summarised]) -> Summarised:
-    """Several as one, along the tree of `merge_all`."""
+def merge_summarised(parts: Iterable[Summarised]) -> Summarised:
+    """Any number as one, along the tree that every engine uses."""
+    return fold(parts, merge_few)
+
+
+def merge_few(parts: Sequence[Summarised]) -> Summarised:
+    """One level of that tree."""
+    if not parts:
+        raise DataError("no rows")
     if len({part.target for part in parts}) > 1:
         raise DataError("inputs of different kinds cannot be pooled", "give --event for all of them, or for none")
     if len(parts) == 1:
         return parts[0]
     names = dict.fromkeys(name for part in parts for name in part.tables)
-    tables = {name: merge_all(p.tables[name] for p in parts if name in p.tables) for name in names}
+    tables = {name: merge(p.tables[name] for p in parts if name in p.tables) for name in names}
     odd: Counter[str] = Counter()
     for part in parts:
         odd.update(part.odd)
-    return Summarised(tables, parts[0].target, odd, parts[0].layout)
+    same = all(part.metadata == parts[0].metadata for part in parts)
+    return Summarised(tables, parts[0].target, odd, parts[0].layout, parts[0].metadata if same else {})
 
 
 def load_summarised(source: Source, options: InputOptions, distributions: bool = False) -> Loaded:
@@ -82,10 +92,10 @@ def load_summarised(source: Source, options: InputOptions, distributions: bool =
     if distributions:
         raise UsageError("this needs the scores of every row, which a summary does not keep", "use --exact")
     stored = SUMMARY_KEY in source.metadata
-    return as_loaded(read_summary(source.path) if stored else summarise_source(source, options), source.metadata)
+    return as_loaded(read_summary(source.path) if stored else summarise_source(source, options))
 
 
-def as_loaded(found: Summarised, metadata: Mapping[str, str] | None = None) -> Loaded:
+def as_loaded(found: Summarised) -> Loaded:
     """A summary as loaded rows, with a notice of what it costs."""
     whole = found.whole
     sample = whole.to_sample()
@@ -97,7 +107,7 @@ def as_loaded(found: Summarised, metadata: Mapping[str, str] | None = None) -> L
         *notices_of(Counter(found.odd), shares, layout),
         notice("summarised", rows=sample.n, cells=sample.mass.size),
     ]
-    return Loaded(SummarisedRows(sample, found.target), layout, tuple(notices), dict(metadata or {}), whole)
+    return Loaded(SummarisedRows(sample, found.target), layout, tuple(notices), dict(found.metadata), whole)
 
 
 def _summarise_part(source: Source, options: InputOptions, part: Part | None) -> Summarised:
@@ -115,7 +125,8 @@ def _summarise_part(source: Source, options: InputOptions, part: Part | None) ->
                 )
     if not any(total.n for total in totals.values()):
         raise DataError("all weights are zero" if layout.weight and totals else "no rows")
-    return Summarised({name: total.summary() for name, total in totals.items()}, layout.target, odd, layout)
+    tables = {name: total.summary() for name, total in totals.items() if total.n}
+    return Summarised(tables, layout.target, odd, layout, source.metadata)
 
 
 def _add_bare(batch: Batch, layout: Layout, totals: dict[str, Accumulator], odd: Counter[str]) -> bool:
@@ -165,6 +176,7 @@ def write_summary(path: str, found: Summarised) -> None:
     tables = [found.tables[name] for name in names]
     about = {
         "schema": SCHEMA, "version": VERSION, "tool": f"bpmcli {__version__}", "target": found.target, **GRID,
+        "metadata": dict(found.metadata),
         "odd": {k: v for k, v in sorted(found.odd.items()) if v},
         # Whole numbers beyond 2^53 are kept as text: JSON readers round them.
         "tables": [
@@ -223,7 +235,7 @@ def read_summary(path: str) -> Summarised:
         )
     if about["target"] not in (TOP_LABEL, EVENT):
         raise DataError(f"'target' is {about['target']!r}")
-    return Summarised(tables, about["target"], about.get("odd", {}))
+    return Summarised(tables, about["target"], about.get("odd", {}), None, about.get("metadata", {}))
 
 
 __all__ = [

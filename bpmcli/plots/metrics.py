@@ -23,11 +23,11 @@ def draw_metrics(path: str, scores: Sequence[Score]) -> None:
         for (left, right), truth in zip(axes, truths, strict=True):
             here = [s for s in scores if s.truth == truth and s.mean is not None]
             (_against_size if several else _at_one_size)(left, right, here, look)
-            left.set_title(f"{shorten(truth)}: mean, and its 95 % interval")
-            right.set_title(f"{shorten(truth)}: RMSE against the TCE")
+            left.set_title(shorten(truth))
+            right.set_title(shorten(truth))
         runs = max(s.runs for s in scores)
         size = "" if several else f" of {scores[0].n} rows"
-        figure.suptitle(f"Calibration metrics on {runs} simulated data sets{size}", fontsize=12)
+        figure.suptitle(f"Calibration metrics on {runs} simulated data sets{size}: mean with its 95 % interval, and RMSE", fontsize=12)
         if several:
             lines, labels = axes[0, 0].get_legend_handles_labels()
             figure.legend(lines, labels, loc="outside lower center", ncols=4)
@@ -46,7 +46,7 @@ def _against_size(left: Any, right: Any, scores: Sequence[Score], look: dict[str
         left.fill_between(n, low, high, color=style.color, alpha=0.09, linewidth=0)
         right.plot(n, [100 * (s.rmse or 0.0) for s in own], **style._asdict(), **front)
     right.set_ylim(bottom=0)
-    for axis, label in ((left, "calibration error (%)"), (right, "RMSE (percentage points)")):
+    for axis, label in ((left, "mean calibration error (%)"), (right, "RMSE from the TCE (points)")):
         axis.set_xlabel("rows")
         axis.set_ylabel(label)
 
@@ -62,7 +62,7 @@ def _at_one_size(left: Any, right: Any, scores: Sequence[Score], look: dict[str,
     left.axvline(100 * scores[0].tce, color=TRUE, linewidth=1.8, label="exact TCE")
     left.legend()
     right.set_xlim(0, 108 * max(s.rmse or 0.0 for s in scores) or 1)
-    for axis, label in ((left, "calibration error (%)"), (right, "RMSE (percentage points)")):
+    for axis, label in ((left, "mean calibration error (%)"), (right, "RMSE from the TCE (points)")):
         axis.set_yticks(range(len(names)), names)
         axis.invert_yaxis()
         axis.margins(y=0.12)

@@ -1,0 +1,189 @@
+"""Many or large inputs: exact or summarised, in one process, a pool of them, or on a cluster.
+
+What is computed never depends on where: a file is summarised in the same parts, and parts and files are
+merged along the same tree, by one worker or by a thousand.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from bpmcli.core.notices import Notice
+from bpmcli.core.rows import Rows
+from bpmcli.core.summary import FAN_IN, blocks, summary_of
+from bpmcli.engines.local import first_error, outcome, work
+from bpmcli.engines.tasks import Read, pooled
+from bpmcli.errors import BpmError, UsageError
+from bpmcli.io.layout import InputOptions
+from bpmcli.io.paths import Input
+from bpmcli.io.readers import EXACT_ROWS, SUMMARY_KEY, Loaded
+from bpmcli.io.sources import STDIN, Part, open_source
+from bpmcli.io.summaries import PART_ROWS, Summarised, as_loaded, merge_few, merge_summarised, summarise_path
+
+Watch = Callable[[Iterator[Any], int], Iterator[Any]]
+"""Shows progress over so many results."""
+
+
+class Scale(NamedTuple):
+    """Where to work, and whether on rows or on a summary."""
+
+    jobs: int = 1
+    mode: str = "auto"
+    engine: str = "local"
+    scheduler: str | None = None
+
+    @property
+    def workers(self) -> int:
+        return self.jobs or os.cpu_count() or 1
+
+    def run(self, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
+        """The function over all items: results or BpmErrors, in order."""
+        if self.engine == "local":
+            return work(function, items, self.jobs)
+        from bpmcli.engines import dask
+
+        return dask.work(function, items, self)
+
+
+class Piece(NamedTuple):
+    """A file, or a part of one."""
+
+    item: Input
+    part: Part | None = None
+
+
+@dataclass(frozen=True)
+class Summarise:
+    """The per-file function of every engine."""
+
+    options: InputOptions
+
+    def __call__(self, piece: Piece) -> Summarised:
+        return summarise_path(piece.item.path, self.options, piece.part)
+
+
+@dataclass(frozen=True)
+class SummariseFiles:
+    """A run of files as one: a worker merges before it sends."""
+
+    options: InputOptions
+
+    def __call__(self, pieces: Sequence[Piece]) -> Summarised:
+        one = Summarise(self.options)
+        return merge_few([one(piece) for piece in pieces])
+
+
+@dataclass(frozen=True)
+class WholeOrPart:
+    """A task over whole files; parts of files are only summarised."""
+
+    task: Any
+
+    def __call__(self, piece: Piece) -> Any:
+        return self.task(piece.item) if piece.part is None else Summarise(self.task.options)(piece)
+
+
+def each(task: Any, items: Sequence[Input], scale: Scale) -> Iterator[Any]:
+    """`task` over every input. A large parquet file is shared among idle workers; the task then finishes here."""
+    shared = scale.mode != "exact" and 1 < scale.workers and len(items) < 2 * scale.workers
+    if not shared or getattr(task, "distributions", False):
+        yield from scale.run(task, items)
+        return
+    plan = [_pieces(item, scale) for item in items]
+    results = scale.run(WholeOrPart(task), [piece for pieces in plan for piece in pieces])
+    for pieces in plan:
+        found = [next(results) for _ in pieces]
+        if pieces[0].part is None:
+            yield found[0]
+            continue
+        error = first_error(found)
+        yield error or outcome(lambda parts, item=pieces[0].item: task.finish(item, as_loaded(merge_summarised(parts))), found)
+
+
+def pool_inputs(
+    items: Sequence[Input], options: InputOptions, scale: Scale, watch: Watch, distributions: bool = False
+) -> tuple[Rows, tuple[Notice, ...]]:
+    """All inputs as one sample."""
+    mode = scale.mode
+    if mode == "auto":
+        mode = "summary" if not distributions and _many_rows(items) else "exact"
+    if mode == "exact":
+        loaded = list(watch(scale.run(Read(options, distributions), items), len(items)))
+        error = first_error(loaded)
+        if error is not None:
+            raise error
+        return pooled(loaded)
+    if distributions:
+        raise UsageError("this method needs the scores of every row, which a summary does not keep", "use --exact")
+    one = as_loaded(summarise_inputs(items, options, scale, watch))
+    return one.rows, one.notices
+
+
+def summarise_inputs(items: Sequence[Input], options: InputOptions, scale: Scale, watch: Watch) -> Summarised:
+    """All inputs as one summary; the first that cannot be read stops everything."""
+    few = 1 < scale.workers and len(items) < 2 * scale.workers
+    plan = [_pieces(item, scale._replace(mode="summary")) if few else [Piece(item)] for item in items]
+    if scale.engine != "local":
+        from bpmcli.engines import dask
+
+        return dask.merged(Summarise(options), plan, merge_few, scale)
+    if not few and len(items) >= 4 * FAN_IN * scale.workers:
+        # The first level of the tree is merged where the files are read.
+        runs = list(blocks(pieces[0] for pieces in plan))
+        return merge_summarised(_good(watch(work(SummariseFiles(options), runs, scale.jobs), len(runs))))
+    flat = [piece for pieces in plan for piece in pieces]
+    results = _good(watch(work(Summarise(options), flat, scale.jobs), len(flat)))
+    return merge_summarised(merge_summarised(next(results) for _ in pieces) for pieces in plan)
+
+
+def pooled_summaries(loaded: Sequence[Loaded]) -> tuple[Rows, tuple[Notice, ...]]:
+    """Files of which some came as summaries: the others are summarised too."""
+
+    def summarised(part: Loaded) -> Summarised:
+        table = part.summary or summary_of(part.rows.log_odds, part.rows.hits, part.rows.weights)
+        return Summarised({"": table}, part.rows.target)
+
+    one = as_loaded(merge_summarised(summarised(part) for part in loaded))
+    others = [n for part in loaded for n in part.notices if n.code != "summarised"]
+    return one.rows, (*others, *one.notices)
+
+
+def _good(results: Iterable[Any]) -> Iterator[Any]:
+    for result in results:
+        if isinstance(result, BpmError):
+            raise result
+        yield result
+
+
+def _pieces(item: Input, scale: Scale) -> list[Piece]:
+    """A large parquet file as its parts, anything else whole."""
+    if item.path == STDIN:
+        return [Piece(item)]
+    try:
+        source = open_source(item.path)
+        large = scale.mode == "summary" or (source.n_rows or 0) > EXACT_ROWS
+        parts = source.parts(PART_ROWS) if large and SUMMARY_KEY not in source.metadata else []
+    except BpmError:
+        return [Piece(item)]  # whoever reads it will say what is wrong
+    return [Piece(item, part) for part in parts] if len(parts) > 1 else [Piece(item)]
+
+
+def _many_rows(items: Sequence[Input]) -> bool:
+    """More rows than are kept, or summaries among the inputs. Looks no further than it must."""
+    total = 0
+    for item in items:
+        if item.path == STDIN:
+            continue
+        try:
+            source = open_source(item.path)
+            if SUMMARY_KEY in source.metadata:
+                return True
+            total += source.rows_at_most(EXACT_ROWS - total)
+        except BpmError:
+            continue
+        if total > EXACT_ROWS:
+            return True
+    return False
