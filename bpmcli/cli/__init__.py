@@ -18,6 +18,7 @@ COMMANDS = {
     "fit": "Fit a calibration curve and write its parameters.",
     "apply": "Calibrate files with fitted parameters.",
     "metrics": "Measure calibration error; gate a CI job on it.",
+    "summarize": "Reduce files of any size to a small summary that metrics and fit read.",
     "simulate": "Draw data whose true calibration error is known.",
     "compare": "Compare metrics or calibrators, on files or on known truth.",
 }
@@ -77,21 +78,28 @@ def root(
 root.__doc__ = None
 
 
-def main(argv: Sequence[str] | None = None) -> int:  # noqa: PLR0911  (one way out per ending)
+def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code."""
+    try:
+        code = _run(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # The reader has gone (`| head`): end quietly, also at the flush on exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _run(arguments: list[str]) -> int:
     from bpmcli.cli import console
 
     console.quiet = False
-    arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         # Not .main(): that one ends the process with 1 when a pipe is closed.
         command = typer.main.get_command(app)
         with command.make_context("bpmcli", arguments[:] or ["--help"]) as context:
-            result = command.invoke(context)
-        sys.stdout.flush()
-        return int(result or 0)
+            return int(command.invoke(context) or 0)
     except typer.Exit as done:
-        sys.stdout.flush()
         return done.exit_code if arguments else 2
     except BpmError as error:
         console.show_error(error)
@@ -100,12 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:  # noqa: PLR0911  (one way o
         print("bpmcli: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # The reader has gone (`| head`): end quietly, also at the flush on exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except MemoryError:
-        console.show_error(BpmError("out of memory", "work the files one at a time, or split them"))
-        return 70
+        raise
     except Exception as error:
         return _foreign(error)
 
@@ -125,6 +128,9 @@ def _foreign(error: Exception) -> int:
         return 2
     if type(error).__name__ == "Abort":
         return 130
+    if isinstance(error, MemoryError):
+        console.show_error(BpmError("out of memory", "work the files one at a time, or split them"))
+        return 70
     if os.environ.get("BPMCLI_DEBUG"):
         raise error
     console.show_error(

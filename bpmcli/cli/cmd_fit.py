@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bpmcli.cli.options import BatchArgs, CurveArgs, InputArgs, Inputs, OutputArgs, command
+from bpmcli.cli.options import BatchArgs, CurveArgs, InputArgs, Inputs, OutputArgs, ScaleArgs, command
 from bpmcli.errors import BpmError, UsageError
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -31,6 +31,7 @@ def fit(
     read: InputArgs,
     curve: CurveArgs,
     batch: BatchArgs,
+    scale: ScaleArgs,
     output: OutputArgs,
 ) -> int:
     """Fit a calibration curve (Algorithm 1) and its TCE_bpm (Algorithm 2).
@@ -44,8 +45,6 @@ def fit(
     from bpmcli.cli.render import show
     from bpmcli.core.calibrators import FitOptions, method_named
     from bpmcli.engines.fitting import FitFile
-    from bpmcli.engines.local import first_error, work
-    from bpmcli.engines.tasks import Read, pooled
     from bpmcli.io.params import dumps
     from bpmcli.io.paths import expand
     from bpmcli.io.writers import write_text
@@ -61,19 +60,17 @@ def fit(
         raise UsageError(
             f"{len(items)} inputs need {len(items)} parameter files", "--output-dir DIR, or --pool for one"
         )
-    task = FitFile(read.resolve(), method, FitOptions(curve.resolve(), optimizer), entry.needs_distribution)
+    where = scale.resolve(batch.jobs)
+    task = FitFile(read.resolve(), method, FitOptions(curve.resolve(), optimizer), entry.needs_distribution, where.mode)
 
     if batch.pool and len(items) > 1:
-        loaded: list[Any] = list(
-            console.progress(work(Read(task.options, task.distributions), items, batch.jobs), len(items), "reading")
-        )
-        error = first_error(loaded)
-        if error is not None:
-            raise error
-        results: Any = [task.describe(items, *pooled(loaded))]
+        from bpmcli.engines.scale import pool_inputs
+
+        pooled = pool_inputs(items, task.options, where, console.reading, task.distributions)
+        results: Any = [task.describe(items, *pooled)]
         items = items[:1]
     else:
-        results = console.progress(work(task, items, batch.jobs), len(items), "fitting")
+        results = console.progress(where.each(task, items), len(items), "fitting")
 
     documents, code = [], 0
     for item, result in zip(items, results, strict=True):

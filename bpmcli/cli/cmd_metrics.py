@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from bpmcli import __version__
-from bpmcli.cli.options import BatchArgs, CurveArgs, InputArgs, OutputArgs, Seed, command
+from bpmcli.cli.options import BatchArgs, CurveArgs, InputArgs, OutputArgs, ScaleArgs, Seed, command
 from bpmcli.errors import BpmError, UsageError
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -35,6 +35,7 @@ def metrics(
     read: InputArgs,
     curve: CurveArgs,
     batch: BatchArgs,
+    scale: ScaleArgs,
     output: OutputArgs,
 ) -> int:  # fmt: skip
     """Measure calibration error.
@@ -71,7 +72,7 @@ def metrics(
     before = gates.load_baseline(baseline, asdict_json(options)) if baseline else None
 
     records, failures = _measure(
-        items, tuple(dict.fromkeys(names)), options, noise_runs * noise_floor, bins_table, seed, read, batch
+        items, tuple(dict.fromkeys(names)), options, noise_runs * noise_floor, bins_table, seed, read, batch, scale
     )
     verdicts = gates.judge(records, limits, rises, before)
     document = {
@@ -84,7 +85,8 @@ def metrics(
         "gates": [v._asdict() for v in verdicts],
     }
     if records:
-        show(format_, views.bins(records) if bins_table and format_ != "json" else views.metrics(records), document)
+        table = views.bins(records) if bins_table else views.metrics(records)
+        show(format_, views.within(table) if format_ in ("table", "markdown") else table, document)
     for verdict in verdicts:
         if not verdict.passed:
             console.fail(f"gate failed: {verdict}")
@@ -100,26 +102,24 @@ def asdict_json(options: Any) -> dict[str, Any]:
 
 def _measure(
     items: Sequence[Any], names: tuple[str, ...], options: Any, noise_runs: int, bins_table: bool, seed: int,
-    read: InputArgs, batch: BatchArgs,
+    read: InputArgs, batch: BatchArgs, where: ScaleArgs,
 ) -> tuple[list[dict[str, Any]], list[tuple[str, BpmError]]]:  # fmt: skip
     """A record per input (or one for all of them), and what could not be read."""
     from bpmcli.cli import console
-    from bpmcli.engines.local import first_error, work
-    from bpmcli.engines.tasks import MeasureFile, Read, pooled
+    from bpmcli.engines.tasks import MeasureFile
 
-    task = MeasureFile(read.resolve(), names, options, noise_runs, bins_table, seed)
+    scale = where.resolve(batch.jobs)
+    task = MeasureFile(read.resolve(), names, options, noise_runs, bins_table, seed, scale.mode)
     if batch.pool and len(items) > 1:
-        loaded: list[Any] = list(console.progress(work(Read(task.options), items, batch.jobs), len(items), "reading"))
-        error = first_error(loaded)
-        if error is not None:
-            raise error
-        rows, notices = pooled(loaded)
+        from bpmcli.engines.scale import pool_inputs
+
+        rows, notices = pool_inputs(items, task.options, scale, console.reading)
         done = task.measure(f"pooled ({len(items)} inputs)", rows, notices, {})
         console.show_notices(done.notices)
         return [done.record], []
     records: list[dict[str, Any]] = []
     failures: list[tuple[str, BpmError]] = []
-    results = console.progress(work(task, items, batch.jobs), len(items), "measuring")
+    results = console.progress(scale.each(task, items), len(items), "measuring")
     for item, result in zip(items, results, strict=True):
         if isinstance(result, BpmError):
             console.show_error(result)

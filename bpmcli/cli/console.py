@@ -75,6 +75,11 @@ def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
             bar.stop()
 
 
+def reading(items: Iterator[T], total: int) -> Iterator[T]:
+    """The same for engines, which only know how many results they wait for."""
+    return progress(items, total, "reading")
+
+
 def _bar() -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

@@ -85,18 +85,21 @@ class ScaleArgs(NamedTuple):
     exact: Annotated[bool, typer.Option("--exact", help="Keep every row, however many there are.")] = False
     summary: Annotated[bool, typer.Option("--summary", help="Reduce rows to a summary [beyond 5 million].")] = False
     engine: Annotated[str, typer.Option(help="Where -j works: local processes, or dask.")] = "local"
-    scheduler: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Of a dask cluster; a local one if not given.")] = None
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Of a dask cluster; a local one if not given.")
+    ] = None
 
     def resolve(self, jobs: int) -> Any:
         """As the engines take them."""
-        from bpmcli.engines.scale import Scale
+        from bpmcli.engines.local import Scale
 
         if self.exact and self.summary:
             raise UsageError("--exact and --summary exclude each other")
         _one_of("--engine", self.engine, ("local", "dask"))
         if self.scheduler and self.engine != "dask":
             raise UsageError("--scheduler goes with --engine dask")
-        return Scale(jobs, "exact" if self.exact else "summary" if self.summary else "auto", self.engine, self.scheduler)
+        mode = "exact" if self.exact else "summary" if self.summary else "auto"
+        return Scale(jobs, mode, self.engine, self.scheduler)
 
 
 class OutputArgs(NamedTuple):

@@ -106,9 +106,24 @@ def _rich(table: Table) -> None:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    drawn = RichTable(title=table.title or None, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
-    for name, right in zip(table.columns, _numeric(table), strict=True):
-        drawn.add_column(name, justify="right" if right else "left", overflow="fold")
-    for row in table.rows:
-        drawn.add_row(*(Text(short(v), style="dim" if v is None else "") for v in row))
-    Console().print(drawn)
+    console = Console()
+    right = _numeric(table)
+    for number, chosen in enumerate(_fitting(table, console.width)):
+        title = table.title if number == 0 else None
+        drawn = RichTable(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+        for i in chosen:
+            drawn.add_column(table.columns[i], justify="right" if right[i] else "left", overflow="fold")
+        for row in table.rows:
+            drawn.add_row(*(Text(short(row[i]), style="dim" if row[i] is None else "") for i in chosen))
+        console.print(drawn)
+
+
+def _fitting(table: Table, width: int) -> list[list[int]]:
+    """Columns in groups that fit side by side, the first column repeated in each: figures never fold."""
+    widths = [max([len(name), *(len(short(row[i])) for row in table.rows)]) + 3 for i, name in enumerate(table.columns)]
+    groups: list[list[int]] = [[0]]
+    for i in range(1, len(widths)):
+        if len(groups[-1]) > 1 and sum(widths[k] for k in groups[-1]) + widths[i] > width:
+            groups.append([0])
+        groups[-1].append(i)
+    return groups

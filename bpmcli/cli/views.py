@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,6 +35,17 @@ def metrics(records: Sequence[Record]) -> Table:
         row += [(record["noise_floor"][name] or {}).get("mean") for name in names if floor]
         rows.append(row)
     return Table(head, rows, f"calibration of {_target(records[0])}")
+
+
+def within(table: Table) -> Table:
+    """The same table for reading: what all inputs have in common of their path goes into the title."""
+    names = [str(row[0]) for row in table.rows]
+    folder = os.path.commonprefix([os.path.dirname(name) + "/" for name in names])
+    folder = folder[: folder.rfind("/") + 1]
+    if not folder.strip("/") or table.columns[0] != "input":
+        return table
+    rows = [[str(row[0])[len(folder) :], *row[1:]] for row in table.rows]
+    return Table(table.columns, rows, f"{folder}: {table.title}")
 
 
 def _target(record: Record) -> str:

@@ -148,7 +148,7 @@ class Accumulator:
         self._fresh: npt.NDArray[Any] = np.zeros(0, kind)
         self._sums = np.zeros(0)
         self._rows = 0
-        self._scratch: tuple[Floats, Ints] | None = None
+        self._m, self._key = np.empty(0), np.empty(0, dtype=np.int64)  # scratch
 
     def add(self, log_odds: Floats, hits: npt.NDArray[np.bool_], weights: Floats | None = None) -> None:
         """Rows as log-odds within ±700."""
@@ -177,9 +177,9 @@ class Accumulator:
 
     def _add(self, fill: _Fill, scores: Any, hits: Any, weights: Floats | None) -> None:
         """At most 2^19 rows. The chunks are small, so that the passes over them stay in the cache."""
-        if self._scratch is None or self._scratch[0].size < scores.size:
-            self._scratch = np.empty(scores.size), np.empty(scores.size, dtype=np.int64)
-        m, key = (values[: scores.size] for values in self._scratch)
+        if self._m.size < scores.size:
+            self._m, self._key = np.empty(scores.size), np.empty(scores.size, dtype=np.int64)
+        m, key = self._m[: scores.size], self._key[: scores.size]
         fixed, fixed_key = np.empty(_CHUNK), np.empty(_CHUNK, dtype=np.int64)
         high, squares = np.empty(_CHUNK, dtype=bool), 0.0
         for rows in _slices(scores.size, _CHUNK):

@@ -14,7 +14,7 @@ from bpmcli.core.summary import blocks
 from bpmcli.errors import BpmError, DataError, UsageError
 
 if TYPE_CHECKING:
-    from bpmcli.engines.scale import Scale
+    from bpmcli.engines.local import Scale
 
 RETRIES = 2
 """Further attempts at a file before it is reported."""

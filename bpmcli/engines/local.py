@@ -3,14 +3,44 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from bpmcli.errors import BpmError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+class Scale(NamedTuple):
+    """Where to work, and whether on rows or on a summary."""
+
+    jobs: int = 1
+    mode: str = "auto"
+    engine: str = "local"
+    scheduler: str | None = None
+
+    @property
+    def workers(self) -> int:
+        return self.jobs or os.cpu_count() or 1
+
+    def run(self, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
+        """The function over all items: results or BpmErrors, in order."""
+        if self.engine == "local":
+            return work(function, items, self.jobs)
+        from bpmcli.engines import dask
+
+        return dask.work(function, items, self)
+
+    def each(self, task: Any, items: Sequence[Any]) -> Iterator[Any]:
+        """The same for a task over files; idle workers share large files."""
+        idle = self.workers > 1 and len(items) < 2 * self.workers
+        if not idle or self.mode == "exact" or getattr(task, "distributions", False):
+            return self.run(task, items)
+        from bpmcli.engines.scale import each_shared
+
+        return each_shared(task, items, self)
 
 
 def outcome(function: Callable[[Item], Result], item: Item) -> Result | BpmError:

@@ -6,7 +6,6 @@ merged along the same tree, by one worker or by a thousand.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 from bpmcli.core.notices import Notice
 from bpmcli.core.rows import Rows
 from bpmcli.core.summary import FAN_IN, blocks, summary_of
-from bpmcli.engines.local import first_error, outcome, work
+from bpmcli.engines.local import Scale, first_error, outcome, work
 from bpmcli.engines.tasks import Read, pooled
 from bpmcli.errors import BpmError, UsageError
 from bpmcli.io.layout import InputOptions
@@ -25,27 +24,6 @@ from bpmcli.io.summaries import PART_ROWS, Summarised, as_loaded, merge_few, mer
 
 Watch = Callable[[Iterator[Any], int], Iterator[Any]]
 """Shows progress over so many results."""
-
-
-class Scale(NamedTuple):
-    """Where to work, and whether on rows or on a summary."""
-
-    jobs: int = 1
-    mode: str = "auto"
-    engine: str = "local"
-    scheduler: str | None = None
-
-    @property
-    def workers(self) -> int:
-        return self.jobs or os.cpu_count() or 1
-
-    def run(self, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
-        """The function over all items: results or BpmErrors, in order."""
-        if self.engine == "local":
-            return work(function, items, self.jobs)
-        from bpmcli.engines import dask
-
-        return dask.work(function, items, self)
 
 
 class Piece(NamedTuple):
@@ -86,12 +64,18 @@ class WholeOrPart:
         return self.task(piece.item) if piece.part is None else Summarise(self.task.options)(piece)
 
 
-def each(task: Any, items: Sequence[Input], scale: Scale) -> Iterator[Any]:
-    """`task` over every input. A large parquet file is shared among idle workers; the task then finishes here."""
-    shared = scale.mode != "exact" and 1 < scale.workers and len(items) < 2 * scale.workers
-    if not shared or getattr(task, "distributions", False):
-        yield from scale.run(task, items)
-        return
+class _Finish(NamedTuple):
+    """The rest of a task, once all parts of its file are here."""
+
+    task: Any
+    item: Input
+
+    def __call__(self, parts: list[Summarised]) -> Any:
+        return self.task.finish(self.item, as_loaded(merge_summarised(parts)))
+
+
+def each_shared(task: Any, items: Sequence[Input], scale: Scale) -> Iterator[Any]:
+    """`task` over a few inputs. Large parquet files are shared among the workers, and the task finishes here."""
     plan = [_pieces(item, scale) for item in items]
     results = scale.run(WholeOrPart(task), [piece for pieces in plan for piece in pieces])
     for pieces in plan:
@@ -99,8 +83,7 @@ def each(task: Any, items: Sequence[Input], scale: Scale) -> Iterator[Any]:
         if pieces[0].part is None:
             yield found[0]
             continue
-        error = first_error(found)
-        yield error or outcome(lambda parts, item=pieces[0].item: task.finish(item, as_loaded(merge_summarised(parts))), found)
+        yield first_error(found) or outcome(_Finish(task, pieces[0].item), found)
 
 
 def pool_inputs(
@@ -124,12 +107,13 @@ def pool_inputs(
 
 def summarise_inputs(items: Sequence[Input], options: InputOptions, scale: Scale, watch: Watch) -> Summarised:
     """All inputs as one summary; the first that cannot be read stops everything."""
-    few = 1 < scale.workers and len(items) < 2 * scale.workers
+    few = scale.workers > 1 and len(items) < 2 * scale.workers
     plan = [_pieces(item, scale._replace(mode="summary")) if few else [Piece(item)] for item in items]
     if scale.engine != "local":
         from bpmcli.engines import dask
 
-        return dask.merged(Summarise(options), plan, merge_few, scale)
+        found: Summarised = dask.merged(Summarise(options), plan, merge_few, scale)
+        return found
     if not few and len(items) >= 4 * FAN_IN * scale.workers:
         # The first level of the tree is merged where the files are read.
         runs = list(blocks(pieces[0] for pieces in plan))

@@ -59,6 +59,6 @@ def _expand_remote(argument: str) -> list[Input]:
     files = [f for f in found if suffix_of(f) in SOURCES]
     if not files:
         raise UsageError(f"{argument}: no file with a known suffix there", "known: " + ", ".join(SOURCES))
-    base = os.path.commonprefix([os.path.dirname(f) for f in files])
-    base = base[: base.rfind("/") + 1] if not all(f.startswith(base + "/") for f in files) else base + "/"
-    return [Input(f, f[len(base) :]) for f in files]
+    scheme = argument[: argument.index("://") + 3]
+    base = scheme + os.path.commonpath([os.path.dirname(f[len(scheme) :]) for f in files])
+    return [Input(f, f[len(base) + 1 :]) for f in files]

@@ -110,6 +110,6 @@ def upload(local: str, path: str) -> None:
     import shutil
 
     filesystem, inner, spec = _filesystem(path)
-    with open(local, "rb") as source:
-        with filesystem.open(inner, "wb") if spec else filesystem.open_output_stream(inner) as target:
-            shutil.copyfileobj(source, target, 1 << 20)
+    remote = filesystem.open(inner, "wb") if spec else filesystem.open_output_stream(inner)
+    with open(local, "rb") as source, remote as target:
+        shutil.copyfileobj(source, target, 1 << 20)

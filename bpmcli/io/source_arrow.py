@@ -97,7 +97,7 @@ def _values_per_row(metadata: Any, names: list[str] | None) -> int:
     group = metadata.row_group(0)
     chunks = [group.column(i) for i in range(group.num_columns)]
     wanted = [c for c in chunks if names is None or c.path_in_schema.split(".")[0] in names]
-    return max(1, sum(c.num_values for c in wanted) // group.num_rows)
+    return max(1, int(sum(c.num_values for c in wanted)) // int(group.num_rows))
 
 
 @source("arrow", ".arrow", ".feather", magic=b"ARROW1")
@@ -144,7 +144,7 @@ class _TextSource(_ArrowSource):
             return os.path.getsize(self.path)
         from bpmcli.io.remote import size
 
-        return size(self.path)
+        return int(size(self.path))
 
     def rows_at_most(self, enough: int) -> int:
         compressed = self.path.endswith(".gz")

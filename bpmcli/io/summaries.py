@@ -62,7 +62,8 @@ def summarise_path(path: str, options: InputOptions, part: Part | None = None) -
 
 def summarise_source(source: Source, options: InputOptions) -> Summarised:
     """A whole file, part by part."""
-    return merge_summarised(_summarise_part(source, options, part) for part in source.parts(PART_ROWS) or [None])
+    parts: Sequence[Part | None] = source.parts(PART_ROWS) or [None]
+    return merge_summarised(_summarise_part(source, options, part) for part in parts)
 
 
 def merge_summarised(parts: Iterable[Summarised]) -> Summarised:
@@ -214,7 +215,7 @@ def read_summary(path: str) -> Summarised:
         raise DataError(f"cannot be read as a summary: {text}", "is the file complete?") from None
     if about.get("schema") != SCHEMA or about.get("version", 0) > VERSION:
         raise DataError(
-            f"is a {about.get('schema')} of version {about.get('version')}; this bpmcli ({__version__}) reads {VERSION}",
+            f"is a {about.get('schema')}, version {about.get('version')}; this bpmcli ({__version__}) reads {VERSION}",
             "upgrade: pip install -U bpmcli",
         )
     if {key: about.get(key) for key in GRID} != GRID:
