@@ -65,10 +65,8 @@ def beside_the_paper(folder: Path) -> str:
 
     def column(name: str) -> dict[tuple[str, str], str]:
         with open(folder / f"{name}.csv", encoding="utf-8") as f:
-            return {
-                (r["truth"], r["method"]): f"{float(r['ead']):.4f} ({float(r['ead_sd']):.4f})"
-                for r in csv.DictReader(f)
-            }
+            rows = list(csv.DictReader(f))
+        return {(r["truth"], r["method"]): f"{float(r['ead']):.4f} ({float(r['ead_sd']):.4f})" for r in rows}
 
     ours, authors = column("ead"), column("ead_authors")
     lines = [
@@ -109,14 +107,12 @@ def main() -> None:
     commands = []
     for name, (study, drawn) in STUDIES.items():
         started = time.monotonic()
-        plot = f" --plot {folder}/{name}.png" if drawn else ""
-        line = f"compare {study} --runs {args.runs} -f markdown -o {folder}/{name}.csv{plot}"
-        commands.append(f"bpmcli {line} > {folder}/{name}.md")
+        line = f"compare {study} --runs {args.runs} -f markdown -o {{folder}}{name}.csv"
+        line += f" --plot {{folder}}{name}.png" if drawn else ""
+        commands.append(f"bpmcli {line.format(folder='')} > {name}.md")
         # Jobs and resume files change nothing in what is written.
-        run(
-            [*shlex.split(line), "-j", str(args.jobs), "--resume", f"{folder}/.draws/{name}.jsonl"],
-            folder / f"{name}.md",
-        )
+        extra = ["-j", str(args.jobs), "--resume", f"{folder}/.draws/{name}.jsonl"]
+        run([*shlex.split(line.format(folder=f"{folder}/")), *extra], folder / f"{name}.md")
         print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
     real_data(folder, args.data)
     write_text(str(folder / "commands.txt"), "\n".join(commands) + "\n")

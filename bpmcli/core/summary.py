@@ -7,7 +7,7 @@ the rows inside a cell is lost. A table of cells is a `Sample`: every metric and
 
 Counts are integers and m is kept in fixed point (32 leading bits: exact for float32 data, within 2^-33
 of m otherwise), so unweighted summaries add up to the same bits in any order. Weighted ones hold floats
-and are merged along a fixed tree (`merge_all`), whatever the number of workers.
+and are merged along a fixed tree (`core.merging`), whatever the number of workers.
 
 Error bound: an inner edge of equal-mass bins that falls into a cell with a share p of all rows and hit
 rate a moves at most a(1 − a)p of hits and p·2^-10·m of confidence to the other side, see `edge_bound`.
@@ -15,11 +15,10 @@ rate a moves at most a(1 − a)p of hits and p·2^-10·m of confidence to the ot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,9 +35,6 @@ KEPT_BITS = 31
 
 BATCH_ROWS = 1 << 19
 
-FAN_IN = 32
-"""Summaries merged at a time; the tree is part of the result's definition when rows are weighted."""
-
 UNIT_SQUARE = 160
 """Σ m² is kept as a whole number of 2^-160."""
 
@@ -51,8 +47,6 @@ _DROPPED = 52 - KEPT_BITS
 _CHUNK = 1 << 15  # rows worked at a time: their arrays stay in the cache
 _MOST = 1 << (62 - KEPT_BITS + MANTISSA_BITS)  # rows a cell can take before its sum overflows: 2·10^12
 
-
-T = TypeVar("T")
 
 _Fill = Callable[[Any, Floats, npt.NDArray[np.bool_]], None]
 """Scores of some rows → m and whether s > 0.5."""
@@ -305,47 +299,6 @@ def summary_of(log_odds: Floats, hits: npt.NDArray[np.bool_], weights: Floats | 
     total = Accumulator(weights is not None)
     total.add(log_odds, hits, weights)
     return total.summary()
-
-
-def merge(parts: Iterable[Summary]) -> Summary:
-    """A few summaries added up, one after the other."""
-    total = Accumulator()
-    for part in parts:
-        total.absorb(part)
-    return total.summary()
-
-
-def merge_all(parts: Iterable[Summary]) -> Summary:
-    """Any number of summaries along the tree that every engine uses."""
-    return fold(parts, merge)
-
-
-def fold(parts: Iterable[T], merge_few: Callable[[Sequence[T]], T]) -> T:
-    """Merge along a tree of fan-in 32, holding no more than 32 parts of a level at a time."""
-    levels: list[list[T]] = [[]]
-
-    def put(part: T, level: int) -> None:
-        if level == len(levels):
-            levels.append([])
-        levels[level].append(part)
-        if len(levels[level]) == FAN_IN:
-            full, levels[level] = levels[level], []
-            put(merge_few(full), level + 1)
-
-    for part in parts:
-        put(part, 0)
-    for level in range(len(levels) - 1):
-        if levels[level]:
-            rest, levels[level] = levels[level], []
-            put(merge_few(rest), level + 1)
-    return merge_few(levels[-1])
-
-
-def blocks(parts: Iterable[T]) -> Iterator[list[T]]:
-    """Runs of FAN_IN: one level of the tree."""
-    source = iter(parts)
-    while block := list(islice(source, FAN_IN)):
-        yield block
 
 
 def _slices(n: int, step: int) -> Iterator[slice]:

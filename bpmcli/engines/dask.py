@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from bpmcli.core.summary import blocks
+from bpmcli.core.merging import blocks
 from bpmcli.errors import BpmError, DataError, UsageError
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from bpmcli.core.merging import FAN_IN, blocks
 from bpmcli.core.notices import Notice
 from bpmcli.core.rows import Rows
-from bpmcli.core.summary import FAN_IN, blocks, summary_of
+from bpmcli.core.summary import summary_of
 from bpmcli.engines.local import Scale, first_error, outcome, work
 from bpmcli.engines.tasks import Read, pooled
 from bpmcli.errors import BpmError, UsageError
@@ -83,7 +84,8 @@ def each_shared(task: Any, items: Sequence[Input], scale: Scale) -> Iterator[Any
         if pieces[0].part is None:
             yield found[0]
             continue
-        yield first_error(found) or outcome(_Finish(task, pieces[0].item), found)
+        finish: Callable[[list[Summarised]], Any] = _Finish(task, pieces[0].item)
+        yield first_error(found) or outcome(finish, found)
 
 
 def pool_inputs(

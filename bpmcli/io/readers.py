@@ -286,6 +286,10 @@ def _booleans(batch: Batch, name: str) -> Array:
         lowered = np.char.lower(values)
         yes = np.isin(lowered, TRUE_WORDS)
         bad = ~yes & ~np.isin(lowered, FALSE_WORDS)
+    elif values.dtype == bool or (
+        values.dtype.kind in "iu" and values.size and values.min() >= 0 and values.max() <= 1
+    ):
+        return values.astype(bool, copy=False)
     else:
         yes = values == 1
         bad = ~yes & (values != 0)

@@ -14,9 +14,10 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from bpmcli import __version__
+from bpmcli.core.merging import fold, merge, merge_all
 from bpmcli.core.notices import notice
 from bpmcli.core.rows import EVENT, TOP_LABEL, SummarisedRows
-from bpmcli.core.summary import FIXED_BITS, KEPT_BITS, MANTISSA_BITS, Accumulator, Summary, fold, merge, merge_all
+from bpmcli.core.summary import FIXED_BITS, KEPT_BITS, MANTISSA_BITS, Accumulator, Summary
 from bpmcli.errors import BpmError, DataError, UsageError
 from bpmcli.io.columns import Array, from_arrow, to_arrow
 from bpmcli.io.layout import InputOptions, Layout, understand

@@ -27,7 +27,10 @@ def draw_metrics(path: str, scores: Sequence[Score]) -> None:
             right.set_title(shorten(truth))
         runs = max(s.runs for s in scores)
         size = "" if several else f" of {scores[0].n} rows"
-        figure.suptitle(f"Calibration metrics on {runs} simulated data sets{size}: mean with its 95 % interval, and RMSE", fontsize=12)
+        figure.suptitle(
+            f"Calibration metrics on {runs} simulated data sets{size}: mean with its 95 % interval, and RMSE",
+            fontsize=12,
+        )
         if several:
             lines, labels = axes[0, 0].get_legend_handles_labels()
             figure.legend(lines, labels, loc="outside lower center", ncols=4)

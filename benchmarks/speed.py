@@ -1,0 +1,127 @@
+"""Ratios measured side by side in one run.
+
+    python benchmarks/speed.py [--authors CHECKOUT]
+
+`--authors` names a checkout of the published code (NeuroDong/TCEbpm), which is then timed on the
+same 10,000 rows; it needs mpmath and matplotlib.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from bpmcli.core.bpm import fit_bpm
+from bpmcli.core.metrics import METRICS, MetricOptions, measure, tce_of_fit
+from bpmcli.core.simulate import TRUTHS, simulate
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def best_of(runs: int, f: Callable[[], object]) -> float:
+    """Seconds of the fastest run."""
+    found = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        f()
+        found.append(time.perf_counter() - start)
+    return min(found)
+
+
+def fit_against_authors(checkout: str | None) -> None:
+    drawn = simulate(TRUTHS["D4"], 10_000, np.random.default_rng(0))
+
+    def ours() -> None:
+        sample = drawn.sample()
+        tce_of_fit(sample, fit_bpm(sample), MetricOptions())
+
+    mine = best_of(20, ours)
+    print(f"fit + TCE at N = 10,000: {1e3 * mine:.1f} ms", end="")
+    if checkout:
+        sys.path.insert(0, checkout)
+        from metrics.TCE_BPM import TCE_BPM  # type: ignore[import-not-found]
+
+        order = np.argsort(drawn.log_odds)
+        s, h = 1 / (1 + np.exp(-drawn.log_odds[order])), drawn.hits[order]
+        theirs = best_of(1, lambda: TCE_BPM(s, h))
+        print(f"; the published code {theirs:.1f} s: {theirs / mine:.0f} times as long", end="")
+    print()
+
+
+def metrics_at_a_million() -> None:
+    sample = simulate(TRUTHS["D4"], 1_000_000, np.random.default_rng(0)).sample()
+    total = 0.0
+    for name in METRICS:
+        seconds = best_of(3, lambda name=name: measure(sample.with_hits(sample.hits), [name]))
+        total += seconds
+        print(f"  {name:14s}{1e3 * seconds:8.1f} ms")
+    print(f"all metrics at N = 1,000,000: {total:.2f} s")
+
+
+def peak_memory() -> None:
+    """Peak memory of `metrics` over the size of its input, N = 10^6 and K = 100, each in a fresh process."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "big.npz")
+        rng = np.random.default_rng(0)
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+            from numpy.lib import format as npy
+
+            with archive.open("logits.npy", "w", force_zip64=True) as out:
+                header = {"descr": "<f4", "fortran_order": False, "shape": (1_000_000, 100)}
+                npy.write_array_header_2_0(out, header)
+                for _ in range(100):
+                    out.write(rng.normal(0, 3, (10_000, 100)).astype(np.float32).tobytes())
+            with archive.open("labels.npy", "w") as out:
+                npy.write_array(out, rng.integers(0, 100, 1_000_000))
+        code = "import resource; from bpmcli.cli import main; {}; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        idle, busy = (
+            int(subprocess.run([sys.executable, "-c", code.format(what)], capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()[-1])
+            for what in ("import numpy", f"main(['metrics', {path!r}, '-q'])")
+        )  # fmt: skip
+        size = os.path.getsize(path) // 1024
+        print(f"metrics on {size // 1024} MB of logits: peak {busy // 1024} MB, {(busy - idle) // 1024} MB above idle")
+
+
+def start_up() -> None:
+    """CPU time of the everyday command against importing what it stands on."""
+
+    def cpu(*argv: str) -> float:
+        found = []
+        for _ in range(21):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True, cwd=ROOT)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            found.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        return min(found)
+
+    tool = str(Path(sys.executable).with_name("bpmcli"))
+    base = cpu(sys.executable, "-c", "import numpy, typer")
+    full = cpu(tool, "metrics", "sample_data/digits_test.npz")
+    print(
+        f"import numpy, typer: {1e3 * base:.0f} ms; metrics digits_test.npz: {1e3 * full:.0f} ms, {full / base:.2f} ×"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--authors", help="a checkout of NeuroDong/TCEbpm")
+    options = parser.parse_args()
+    print(f"numpy {np.__version__}, Python {sys.version.split()[0]}, {os.cpu_count()} cores")
+    start_up()
+    metrics_at_a_million()
+    peak_memory()
+    fit_against_authors(options.authors)
+
+
+if __name__ == "__main__":
+    main()
