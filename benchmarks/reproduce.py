@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import csv
 import shlex
+import shutil
 import sys
 import time
 from contextlib import redirect_stdout
@@ -117,6 +118,8 @@ def main() -> None:
     real_data(folder, args.data)
     write_text(str(folder / "commands.txt"), "\n".join(commands) + "\n")
     write_text(str(folder / "paper.md"), beside_the_paper(folder))
+    # Complete: the next run starts afresh.
+    shutil.rmtree(folder / ".draws")
     print(f"written to {folder}", file=sys.stderr)
 
 

@@ -83,11 +83,15 @@ def peak_memory() -> None:
                     out.write(rng.normal(0, 3, (10_000, 100)).astype(np.float32).tobytes())
             with archive.open("labels.npy", "w") as out:
                 npy.write_array(out, rng.integers(0, 100, 1_000_000))
-        code = "import resource; from bpmcli.cli import main; {}; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
-        idle, busy = (
-            int(subprocess.run([sys.executable, "-c", code.format(what)], capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()[-1])
-            for what in ("import numpy", f"main(['metrics', {path!r}, '-q'])")
-        )  # fmt: skip
+        # Not getrusage: a child inherits its parent's peak.
+        report = "print([l.split()[1] for l in open('/proc/self/status') if l.startswith('VmHWM')][0])"
+
+        def peak(what: str) -> int:
+            code = f"from bpmcli.cli import main; {what}; {report}"
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+            return int(done.stdout.split()[-1])
+
+        idle, busy = peak("import numpy"), peak(f"main(['metrics', {path!r}, '-q'])")
         size = os.path.getsize(path) // 1024
         print(f"metrics on {size // 1024} MB of logits: peak {busy // 1024} MB, {(busy - idle) // 1024} MB above idle")
 

@@ -111,14 +111,13 @@ def explain_inputs(items: Sequence[Input], options: InputOptions, format_: str) 
     code = 0
     for item in items:
         try:
-            pairs = understand(source := open_source(item.path), options).explain()
+            layout = understand(source := open_source(item.path), options)
         except BpmError as error:
             console.show_error(error.at(item.path))
             code = error.exit_code
             continue
-        pairs.append(
-            ("unused columns", ", ".join(c for c in source.columns if c not in dict(pairs).values()) or "none")
-        )
+        unused = [name for name in source.columns if name not in layout.names]
+        pairs = [*layout.explain(), ("unused columns", ", ".join(unused) or "none")]
         rows += [[item.path, role, what] for role, what in pairs]
         found.append({"input": item.path, "understood": dict(pairs)})
     if rows:

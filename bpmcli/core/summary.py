@@ -48,7 +48,7 @@ _CHUNK = 1 << 15  # rows worked at a time: their arrays stay in the cache
 _MOST = 1 << (62 - KEPT_BITS + MANTISSA_BITS)  # rows a cell can take before its sum overflows: 2·10^12
 
 
-_Fill = Callable[[Any, Floats, npt.NDArray[np.bool_]], None]
+_Convert = Callable[[Any, Floats, npt.NDArray[np.bool_]], bool]
 """Scores of some rows → m and whether s > 0.5."""
 
 
@@ -157,28 +157,31 @@ class Accumulator:
         elif self.weight_squares is not None:
             weights = np.ones(log_odds.size)
         for rows in _slices(log_odds.size, BATCH_ROWS):
-            self._add(_fill_from_log_odds, log_odds[rows], hits[rows], None if weights is None else weights[rows])
+            self._fill(_from_log_odds, log_odds[rows], hits[rows])
+            self._count(rows.stop - rows.start, None if weights is None else weights[rows])
 
     def add_confidences(self, confidences: npt.NDArray[Any], hits: npt.NDArray[np.bool_]) -> bool:
         """Unweighted rows as bare confidences, without a logarithm. False, and none added: some are not in [0, 1]."""
         if self.weight_squares is not None:
             return False
-        if confidences.size and not (confidences.min() >= 0.0 and confidences.max() <= 1.0):
+        several = confidences.size > BATCH_ROWS  # a later batch must not be refused when the first was taken
+        if several and not (confidences.min() >= 0.0 and confidences.max() <= 1.0):
             return False
         for rows in _slices(confidences.size, BATCH_ROWS):
-            self._add(_fill_from_confidences, confidences[rows], hits[rows], None)
+            if not self._fill(_from_confidences, confidences[rows], hits[rows]):
+                return False
+            self._count(rows.stop - rows.start, None)
         return True
 
-    def _add(self, fill: _Fill, scores: Any, hits: Any, weights: Floats | None) -> None:
-        """At most 2^19 rows. The chunks are small, so that the passes over them stay in the cache."""
+    def _fill(self, convert: _Convert, scores: Any, hits: Any) -> bool:
+        """m and table index of at most 2^19 rows, in chunks that stay in the cache. False: not all are scores."""
         if self._m.size < scores.size:
             self._m, self._key = np.empty(scores.size), np.empty(scores.size, dtype=np.int64)
-        m, key = self._m[: scores.size], self._key[: scores.size]
-        fixed, fixed_key = np.empty(_CHUNK), np.empty(_CHUNK, dtype=np.int64)
-        high, squares = np.empty(_CHUNK, dtype=bool), 0.0
+        fixed, fixed_key, high = np.empty(_CHUNK), np.empty(_CHUNK, dtype=np.int64), np.empty(_CHUNK, dtype=bool)
         for rows in _slices(scores.size, _CHUNK):
-            values, index, n = m[rows], key[rows], rows.stop - rows.start
-            fill(scores[rows], values, high[:n])
+            values, index, n = self._m[rows], self._key[rows], rows.stop - rows.start
+            if not convert(scores[rows], values, high[:n]):
+                return False
             bits = values.view(np.int64)
             np.add(bits, 1 << (_DROPPED - 1), out=bits)
             np.bitwise_and(bits, -1 << _DROPPED, out=bits)
@@ -192,10 +195,15 @@ class Accumulator:
             inner += hits[rows].view(np.int8)
             np.subtract(inner, index, out=index)
             np.add(index, 4 * _HALF, out=index)
-            if weights is None:
-                squares += float(np.einsum("i,i->", values, values))
+        return True
+
+    def _count(self, n: int, weights: Floats | None) -> None:
+        """Add what `_fill` left."""
+        m, key = self._m[:n], self._key[:n]
         if weights is None:
             count, sums = np.bincount(key), np.bincount(key, m)
+            # In runs so short that BLAS never splits them among threads: the same bits everywhere.
+            squares = sum(float(np.dot(m[run], m[run])) for run in _slices(n, 1 << 13))
             self.squares += int(squares * 2.0**UNIT_SQUARE)
         else:
             assert self.weight_squares is not None
@@ -206,8 +214,8 @@ class Accumulator:
             self._fresh, self._sums = _padded(self._fresh, count.size), _padded(self._sums, count.size)
         self._fresh[: count.size] += count
         self._sums[: sums.size] += sums
-        self.n += scores.size
-        self._rows += scores.size
+        self.n += n
+        self._rows += n
         if self._rows > 3 * BATCH_ROWS:
             self._settle()
 
@@ -278,20 +286,25 @@ class Accumulator:
         self.weight_squares = float(self.n)
 
 
-def _fill_from_log_odds(x: Floats, m: Floats, high: npt.NDArray[np.bool_]) -> None:
+def _from_log_odds(x: Floats, m: Floats, high: npt.NDArray[np.bool_]) -> bool:
     """m = 1 / (1 + e^|x|), which cannot overflow for |x| ≤ 700."""
     np.exp(np.abs(x, out=m), out=m)
     np.add(m, 1.0, out=m)
     np.reciprocal(m, out=m)
     np.greater(x, 0.0, out=high)
+    return True
 
 
-def _fill_from_confidences(s: npt.NDArray[Any], m: Floats, high: npt.NDArray[np.bool_]) -> None:
-    """m = min(s, 1 − s), exact: 1 − s is for s ≥ 0.5."""
-    np.subtract(1.0, s, out=m, dtype=np.float64)
+def _from_confidences(s: npt.NDArray[Any], m: Floats, high: npt.NDArray[np.bool_]) -> bool:
+    """m = min(s, 1 − s), exact: 1 − s is for s ≥ 0.5. False if any s is outside [0, 1]."""
+    s = s.astype(np.float64, copy=False)
+    np.subtract(1.0, s, out=m)
     np.less(m, s, out=high)
     np.minimum(m, s, out=m)
-    np.maximum(m, BARE_FLOOR, out=m)
+    least = m.min()
+    if least < BARE_FLOOR:
+        np.maximum(m, BARE_FLOOR, out=m)
+    return bool(least >= 0.0)
 
 
 def summary_of(log_odds: Floats, hits: npt.NDArray[np.bool_], weights: Floats | None = None) -> Summary:

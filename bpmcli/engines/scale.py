@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from bpmcli.core.merging import FAN_IN, blocks
@@ -65,16 +66,6 @@ class WholeOrPart:
         return self.task(piece.item) if piece.part is None else Summarise(self.task.options)(piece)
 
 
-class _Finish(NamedTuple):
-    """The rest of a task, once all parts of its file are here."""
-
-    task: Any
-    item: Input
-
-    def __call__(self, parts: list[Summarised]) -> Any:
-        return self.task.finish(self.item, as_loaded(merge_summarised(parts)))
-
-
 def each_shared(task: Any, items: Sequence[Input], scale: Scale) -> Iterator[Any]:
     """`task` over a few inputs. Large parquet files are shared among the workers, and the task finishes here."""
     plan = [_pieces(item, scale) for item in items]
@@ -84,8 +75,12 @@ def each_shared(task: Any, items: Sequence[Input], scale: Scale) -> Iterator[Any
         if pieces[0].part is None:
             yield found[0]
             continue
-        finish: Callable[[list[Summarised]], Any] = _Finish(task, pieces[0].item)
-        yield first_error(found) or outcome(finish, found)
+        yield first_error(found) or outcome(partial(_finish, task, pieces[0].item), found)
+
+
+def _finish(task: Any, item: Input, parts: list[Summarised]) -> Any:
+    """The rest of a task, once all parts of its file are here."""
+    return task.finish(item, as_loaded(merge_summarised(parts)))
 
 
 def pool_inputs(

@@ -11,6 +11,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from bpmcli import __version__
@@ -22,6 +23,12 @@ EVERY = 5.0
 """Seconds between two saves."""
 
 
+def _code() -> bytes:
+    """All of the arithmetic: draws of other code are not ours, whatever its version says."""
+    core = Path(__file__).resolve().parent.parent / "core"
+    return b"".join(path.read_bytes() for path in sorted(core.rglob("*.py")))
+
+
 class DrawCache:
     """Values by the identity of their draw."""
 
@@ -29,7 +36,7 @@ class DrawCache:
         """`setting` is everything but the draw that decides the values; another one is refused."""
         self.path = path
         text = json.dumps(setting, sort_keys=True, default=list)
-        digest = hashlib.sha256(text.encode()).hexdigest()
+        digest = hashlib.sha256(text.encode() + _code()).hexdigest()
         self.header = {"schema": SCHEMA, "version": 1, "tool": f"bpmcli {__version__}", "setting": digest}
         self.values: dict[str, Any] = self._load() if os.path.exists(path) else {}
         self.unsaved, self.saved_at = 0, time.monotonic()
@@ -48,7 +55,7 @@ class DrawCache:
             raise DataError(f"{self.path}: does not hold the draws of a benchmark", "name another file") from None
         if header != self.header:
             raise DataError(
-                f"{self.path}: holds draws of other options, another seed or another bpmcli",
+                f"{self.path}: holds draws of other options, another seed or another version of bpmcli",
                 "name another file, or delete this one",
             )
         return values

@@ -27,7 +27,7 @@ from bpmcli.io.sources import Batch, Part, Source, open_source
 SCHEMA, VERSION = "bpmcli/summary", 1
 GRID = {"mantissa_bits": MANTISSA_BITS, "fixed_bits": FIXED_BITS, "kept_bits": KEPT_BITS}
 
-PART_ROWS = 1 << 21
+PART_ROWS = 1 << 22
 """A parquet file is summarised in parts of at least this many rows, alone or by many workers: the same parts."""
 
 T = TypeVar("T")
