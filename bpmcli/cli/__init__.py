@@ -14,6 +14,10 @@ from typer.core import TyperGroup
 from bpmcli import __version__
 from bpmcli.errors import BpmError
 
+# Before numpy is imported: sums that BLAS splits among threads would depend on their number, here and in workers.
+for _name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
 COMMANDS = {
     "fit": "Fit a calibration curve and write its parameters.",
     "apply": "Calibrate files with fitted parameters.",

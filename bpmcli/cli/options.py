@@ -140,10 +140,12 @@ def _range(text: str | None) -> tuple[int, int] | None:
 
 def command(function: Callable[..., int]) -> Callable[..., int]:
     """Expand parameters annotated with a group into that group's options."""
-    hints = get_type_hints(function, include_extras=True)
+    # Not get_type_hints: before 3.11 it wraps what defaults to None into Optional, and typer's marks are lost.
+    signature = inspect.signature(function, eval_str=True)
+    hints = {name: parameter.annotation for name, parameter in signature.parameters.items()}
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if hasattr(hint, "_fields")}
     parameters: list[inspect.Parameter] = []
-    for parameter in inspect.signature(function).parameters.values():
+    for parameter in signature.parameters.values():
         if parameter.name not in groups:
             parameters.append(parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY))
             continue

@@ -76,6 +76,19 @@ TEXTS: dict[str, tuple[str, str]] = {
         "{count} rows: the spline left [0, 1] or came within {floor} of its ends, and was clipped there",
         "",
     ),
+    "rows-shared": (
+        "{count} of {total} evaluation rows are also calibration rows: the comparison is in-sample to that extent",
+        "take them out of one of the two files",
+    ),
+    "groups-pooled": (
+        "{count} of {total} groups ({rows} rows) have fewer than {minimum} rows or no fit of their own, and use the "
+        "pooled curve: {names}",
+        "--min-group changes the smallest size",
+    ),
+    "groups-unseen": (
+        "{rows} rows are of {count} groups without a curve of their own; the pooled one was used",
+        "",
+    ),
     "summarised": (
         "{rows} rows were reduced to {cells} cells: counts and means are exact, ece-sweep is approximate, the other "
         "metrics are within 1e-5 at a million rows; the curve's schemes have at most 3000 bins",

@@ -19,6 +19,13 @@ from bpmcli.errors import DataError
 CHUNK_VALUES = 1 << 18
 """Scores per chunk: 2 MB of float64 stays in the cache."""
 
+PLAIN_LIMIT = 100.0
+SMALLEST_REST = 1e-200
+"""Within these e^z needs no shift: x keeps an absolute error below 1e-13."""
+
+CLOSE = 1e-9
+"""With a tie the log-odds are at most zero, up to rounding."""
+
 SUM_NOTICE = 1e-3
 SUM_REFUSED = 0.02
 """float16 softmax rows were seen to sum to 0.9956; beyond 0.02 they are no probabilities."""
@@ -62,24 +69,44 @@ def _check_matrix(scores: npt.NDArray[np.generic], name: str) -> None:
 def reduce_logits(logits: npt.NDArray[np.generic], first_row: int = 0) -> Reduced:
     """x = z_top − log Σ_{others} e^z, exact however large the margin. `-inf` marks an absent class."""
     _check_matrix(logits, "logits")
-    n = logits.shape[0]
+    n, k = logits.shape
+    if logits.dtype.kind != "f" or logits.dtype.itemsize not in (4, 8):
+        logits = logits.astype(np.float32 if logits.dtype == np.float16 else np.float64)
     x, top, ties = np.empty(n), np.empty(n, dtype=np.int64), 0
-    for rows, z in _chunks(logits):
-        _refuse(np.isnan(z) | (z == np.inf), first_row + rows.start, "logits must be finite, found NaN or inf")
+    step = max(1, CHUNK_VALUES // k)
+    buffer = np.empty((min(step, n), k))
+    for start in range(0, n, step):
+        z = logits[start : start + step]
         best = z.argmax(axis=1)
-        index = np.arange(z.shape[0])
-        peak = z[index, best]
-        _refuse(peak == -np.inf, first_row + rows.start, "logits must be finite, found a row of -inf")
-        z -= peak[:, None]
-        np.exp(z, out=z)
-        z[index, best] = 0.0
-        rest = z.sum(axis=1)
-        close = rest >= 1.0
+        # NaN and inf win the argmax, so looking at the peak is looking at all.
+        peak = z[np.arange(len(z)), best].astype(np.float64)
+        _refuse(~(peak < np.inf), first_row + start, "logits must be finite, found NaN or inf")
+        _refuse(peak == -np.inf, first_row + start, "logits must be finite, found a row of -inf")
+        rest = _sum_of_others(z, best, buffer[: len(z)])
+        margin = peak + _minus_log(rest)
+        # Only where e^z loses nothing is it taken as it is; elsewhere relative to the peak.
+        lost = ~((np.abs(peak) <= PLAIN_LIMIT) & (rest > SMALLEST_REST))
+        if lost.any():
+            rows = np.flatnonzero(lost)
+            relative = z[rows].astype(np.float64) - peak[rows, None]
+            margin[rows] = _minus_log(_sum_of_others(relative, best[rows], buffer[: rows.size]))
+        close = margin <= CLOSE
         if close.any():
-            ties += int((z[close] == 1.0).any(axis=1).sum())
-        x[rows] = _minus_log(rest)
-        top[rows] = best
+            ties += int(((z[close] == peak[close, None]).sum(axis=1) > 1).sum())
+        x[start : start + step] = margin
+        top[start : start + step] = best
+    np.minimum(x, LOG_ODDS_LIMIT, out=x)
     return Reduced(x, top, argmax_ties=ties, saturated=int((x >= LOG_ODDS_LIMIT).sum()))
+
+
+def _sum_of_others(z: npt.NDArray[np.generic], best: Ints, out: Floats) -> Floats:
+    """Σ e^z without the best class, in float64 and in one pass over z."""
+    with np.errstate(over="ignore"):
+        np.exp(z, out=out, dtype=np.float64)
+    out[np.arange(len(z)), best] = 0.0
+    # Unlike a product with ones, this adds up every row alike, wherever it stands.
+    total: Floats = np.einsum("ij->i", out)
+    return total
 
 
 def reduce_probs(probs: npt.NDArray[np.generic], first_row: int = 0) -> Reduced:

@@ -86,7 +86,7 @@ def test_float32_logits_saturate_as_confidences_but_not_as_log_odds(tmp_path):
     z = np.zeros((5, 4), dtype=np.float32)
     z[:, 0] = [20, 30, 40, 50, 60]
     rows = read_rows(save(tmp_path / "a.npz", logits=z, labels=np.zeros(5, dtype=int))).rows
-    assert rows.log_odds == pytest.approx(z[:, 0] - np.log(3), rel=1e-12)
+    assert rows.log_odds == pytest.approx(z[:, 0].astype(float) - np.log(3), rel=1e-12)
 
 
 def test_half_precision_probabilities_work_and_are_noticed(tmp_path, logits):

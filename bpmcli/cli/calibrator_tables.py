@@ -1,0 +1,114 @@
+"""Comparisons of calibrators as tables for reading: marks, standard errors, and what the marks mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from bpmcli.cli.render import Cell, Table, short
+from bpmcli.core.calibrator_comparison import CROSS_VALIDATED, HELD_OUT, IN_SAMPLE
+from bpmcli.core.score_table import BEST, CLOSE, Score
+
+MARKS = {BEST: "*", CLOSE: "~", "": ""}
+
+STATED = {
+    CROSS_VALIDATED: "paired t-test over folds, corrected for their overlap (Nadeau-Bengio) and for the number of "
+    "methods (Holm), one-sided, 5 %",
+    HELD_OUT: "paired t-test, jackknife over folds of the evaluation rows, corrected for the number of methods (Holm), "
+    "one-sided, 5 %",
+}
+STATED[IN_SAMPLE] = STATED[HELD_OUT]
+
+
+def one_input(pair: Any, part: Any, scores: Sequence[Score], contest: Any, kind: str, rank_by: str) -> Table:
+    """Calibrators by rows, best first; under each figure its standard error."""
+    if contest.sizes:
+        return _learning(pair, scores, contest, rank_by)
+    methods = _ordered(scores, rank_by)
+    names = [n for n in contest.names if any(s.value is not None for s in scores if s.score == n)]
+    at = {(s.method, s.score): s for s in scores}
+    rows: list[list[Cell]] = []
+    for m in methods:
+        rows.append([m, *(_marked(at[m, n]) for n in names)])
+        rows.append(["  +-", *(_short_error(at[m, n]) for n in names)])
+    title = f"{_what(pair, part, contest, kind)}\nby {rank_by}: {_verdict(scores, rank_by)}\n{_legend(kind)}"
+    return Table(["calibrator", *names], rows, title)
+
+
+def _learning(pair: Any, scores: Sequence[Score], contest: Any, rank_by: str) -> Table:
+    sizes = sorted({s.calibration_rows for s in scores})
+    at = {(s.method, s.calibration_rows): s for s in scores if s.score == rank_by}
+    methods = _ordered([s for s in scores if s.calibration_rows == sizes[-1]], rank_by)
+    rows: list[list[Cell]] = []
+    for m in methods:
+        rows.append([m, *(_marked(at[m, n]) for n in sizes)])
+        rows.append(["  +-", *(_short_error(at[m, n]) for n in sizes)])
+    title = (
+        f"{pair.evaluation}: held-out {rank_by} by number of calibration rows, mean of {contest.folds * contest.repeats} "
+        "draws and its standard error; * best"
+    )
+    return Table(["calibrator", *(str(n) for n in sizes)], rows, title)
+
+
+def ranking(places: Sequence[Any], contest: Any, kind: str, rank_by: str, inputs: int) -> Table:
+    """Mean ranks over several inputs: a column for each score, or for each size of a learning curve."""
+    stamp = "in-sample: fitted and scored on the same rows; " if kind == IN_SAMPLE else f"{kind}; "
+    order = [p.method for p in places if p.score == rank_by]
+    methods = [m for m in dict.fromkeys(reversed(order))][::-1]
+    if contest.sizes:
+        sizes = sorted({p.calibration_rows for p in places})
+        at = {(p.method, p.calibration_rows): p.mean_rank for p in places if p.score == rank_by}
+        rows: list[list[Cell]] = [[m, *(_place(at.get((m, n))) for n in sizes)] for m in methods]
+        title = f"{stamp}mean rank by {rank_by} over {inputs} inputs, by number of calibration rows; 1 is best"
+        return Table(["calibrator", *(str(n) for n in sizes)], rows, title)
+    at_score = {(p.method, p.score): p for p in places}
+    names = [n for n in contest.names if any(p.score == n for p in places)]
+    rows = []
+    for m in methods:
+        own = at_score[m, rank_by]
+        ranked = [at_score.get((m, n)) for n in names]
+        rows.append([m, own.inputs, own.best, own.best + own.close, *(_place(p and p.mean_rank) for p in ranked)])
+    title = (
+        f"{stamp}mean rank over {inputs} inputs, 1 is best; ordered by {rank_by}, on whose count are 'best' and 'close' "
+        f"(best or not significantly worse: {STATED[kind]})"
+    )
+    return Table(["calibrator", "inputs", "best", "close", *names], rows, title)
+
+
+def _ordered(scores: Sequence[Score], rank_by: str) -> list[str]:
+    """Methods, the lowest loss first; those without a figure last."""
+    own = [s for s in scores if s.score == rank_by]
+    sign = -1.0 if rank_by == "kept" else 1.0
+    return [s.method for s in sorted(own, key=lambda s: (s.value is None, sign * (s.value or 0.0)))]
+
+
+def _what(pair: Any, part: Any, contest: Any, kind: str) -> str:
+    n, m = part.rows
+    if kind == IN_SAMPLE:
+        return f"in-sample: fitted and scored on the same {n} rows of {pair.evaluation}. Not a fair comparison"
+    if kind == HELD_OUT:
+        return f"held-out: fitted to {n} rows of {pair.calibration}, scored on {m} rows of {pair.evaluation}"
+    times = f", {contest.repeats} times" if contest.repeats > 1 else ""
+    return f"held-out: {contest.folds}-fold cross-validation of {n} rows of {pair.evaluation}{times}, stratified by hit"
+
+
+def _verdict(scores: Sequence[Score], rank_by: str) -> str:
+    own = [s for s in scores if s.score == rank_by]
+    best, close = ([s.method for s in own if s.mark == mark] for mark in (BEST, CLOSE))
+    return f"{' and '.join(best) or 'no'} best; not significantly worse: {', '.join(close) or 'none'}"
+
+
+def _legend(kind: str) -> str:
+    return f"* best, ~ not significantly worse ({STATED[kind]}); brier and nll are those of the predicted class"
+
+
+def _marked(score: Score) -> str:
+    return "-" if score.value is None else short(score.value) + MARKS[score.mark]
+
+
+def _short_error(score: Score) -> str:
+    return "" if score.standard_error is None else short(score.standard_error)
+
+
+def _place(rank: float | None) -> str:
+    return "-" if rank is None else f"{rank:.2f}"
