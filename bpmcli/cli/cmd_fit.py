@@ -27,6 +27,15 @@ def fit(
     ] = None,
     method: Annotated[str, typer.Option("--method", help="Which calibrator.")] = "bpm",
     optimizer: Annotated[str, typer.Option("--optimizer", help="newton, or nelder-mead: the paper's.")] = "newton",
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="COLUMN", help="A calibrator for each value of this column.")
+    ] = None,
+    classwise: Annotated[bool, typer.Option("--classwise", help="A calibrator for each predicted class.")] = False,
+    marginal: Annotated[bool, typer.Option("--marginal", help="A calibrator for each class against the rest.")] = False,
+    min_group: Annotated[
+        int | None,
+        typer.Option("--min-group", metavar="N", help="Smaller groups use the pooled calibrator [200]."),
+    ] = None,
     *,
     read: InputArgs,
     curve: CurveArgs,
@@ -40,6 +49,7 @@ def fit(
       bpmcli fit val.npz -o params.json
       bpmcli fit runs/*.npz --output-dir params/ -j 0
       bpmcli fit a.parquet b.parquet --pool -o params.json
+      bpmcli fit val.parquet --by device -o params.json          one file, a curve per device
     """
     from bpmcli.cli import console
     from bpmcli.cli.render import show
@@ -61,7 +71,12 @@ def fit(
             f"{len(items)} inputs need {len(items)} parameter files", "--output-dir DIR, or --pool for one"
         )
     where = scale.resolve(batch.jobs)
-    task = FitFile(read.resolve(), method, FitOptions(curve.resolve(), optimizer), entry.needs_distribution, where.mode)
+    grouping = _grouping(by, classwise, marginal, min_group)
+    if grouping:
+        where = where._replace(mode="exact")  # a summary forgets which group a row was of
+    whole = entry.needs_distribution or classwise or marginal
+    fit_options = FitOptions(curve.resolve(), optimizer)
+    task = FitFile(read.resolve(by), method, fit_options, whole, where.mode, grouping)
 
     if batch.pool and len(items) > 1:
         from bpmcli.engines.scale import pool_inputs
@@ -94,6 +109,21 @@ def fit(
     return code
 
 
+def _grouping(by: str | None, classwise: bool, marginal: bool, minimum: int | None) -> Any:
+    """What makes a group, if anything does."""
+    if bool(by) + classwise + marginal > 1:
+        raise UsageError("--by, --classwise and --marginal exclude each other")
+    if not (by or classwise or marginal):
+        if minimum is not None:
+            raise UsageError("--min-group goes with --by, --classwise or --marginal")
+        return None
+    from bpmcli.core.calibrators.grouped import COLUMN, MARGINAL, MIN_GROUP, PREDICTED, Grouping
+
+    if minimum is not None and minimum < 1:
+        raise UsageError(f"--min-group must be positive, not {minimum}")
+    return Grouping(COLUMN if by else PREDICTED if classwise else MARGINAL, by, minimum or MIN_GROUP)
+
+
 def _table(documents: list[tuple[str, Mapping[str, Any]]]) -> Any:
     """One fit: a line per figure. Several: a line per fit."""
     from bpmcli.cli.render import Table
@@ -106,6 +136,7 @@ def _table(documents: list[tuple[str, Mapping[str, Any]]]) -> Any:
         sample = document["sample"]
         return {
             "method": document["method"],
+            **_groups(document),
             **scalars,
             **({"TCE": tce} if tce is not None else {}),
             **facts,
@@ -120,3 +151,15 @@ def _table(documents: list[tuple[str, Mapping[str, Any]]]) -> Any:
     rows = [{"parameters": target, **figures(document)} for target, document in documents]
     names = list(dict.fromkeys(name for row in rows for name in row))
     return Table(names, [[row.get(name) for name in names] for row in rows])
+
+
+def _groups(document: Mapping[str, Any]) -> dict[str, Any]:
+    found = document.get("grouping")
+    if found is None:
+        return {}
+    what = f"column {found['column']}" if found["column"] else found["kind"]
+    return {
+        "by": what,
+        "groups with a curve": len(found["groups"]),
+        "groups on the pooled curve below": len(found["pooled"]),
+    }

@@ -24,6 +24,9 @@ def metrics(
     explain_input: Annotated[bool, typer.Option("--explain-input", help="Say how the inputs are understood, and stop.")] = False,
     n_bins: Annotated[int, typer.Option("--n-bins", help="Bins of ece and ece-debiased.")] = 15,
     binning: Annotated[str, typer.Option("--binning", help="mass or width.")] = "mass",
+    interval: Annotated[float | None, typer.Option("--interval", metavar="LEVEL", help="Bootstrap intervals, e.g. 0.95.")] = None,
+    resamples: Annotated[int, typer.Option("--resamples", help="Resamples behind the intervals.")] = 1000,
+    gate_confidence: Annotated[float | None, typer.Option("--gate-confidence", metavar="LEVEL", help="--fail-above only when sure: the lower bound must exceed X.")] = None,
     noise_floor: Annotated[bool, typer.Option("--noise-floor", help="Also what a perfectly calibrated model would score.")] = False,
     noise_runs: Annotated[int, typer.Option("--noise-runs", help="Simulated outcomes behind the noise floor.")] = 200,
     bins_table: Annotated[bool, typer.Option("--bins-table", help="The bins themselves, for any plotter.")] = False,
@@ -48,6 +51,7 @@ def metrics(
     from bpmcli.cli import console, gates, views
     from bpmcli.cli.render import show
     from bpmcli.core.metrics import METRICS, check_metric_names
+    from bpmcli.engines.tasks import Extras
     from bpmcli.io.paths import expand
 
     format_ = output.resolve()
@@ -64,17 +68,18 @@ def metrics(
     rises = gates.parse_limits("--max-increase", max_increase or [])
     if bool(rises) != (baseline is not None):
         raise UsageError("--baseline and --max-increase go together", "--baseline old.json --max-increase ece=0.005")
-    if noise_runs < 1:
-        raise UsageError(f"--noise-runs must be positive, not {noise_runs}")
+    if min(noise_runs, resamples) < 1:
+        raise UsageError("--noise-runs and --resamples must be positive")
+    # A one-sided bound at level c is the end of a two-sided interval at level 2c - 1.
+    level = gates.interval_level(interval, gate_confidence, bool(limits))
     names = check_metric_names(metric or METRICS)
     # A gate measures its metric even if it was not asked for: it must never pass by omission.
     names += [g.metric for g in [*limits, *rises] if g.metric not in names]
     before = gates.load_baseline(baseline, asdict_json(options)) if baseline else None
 
-    records, failures = _measure(
-        items, tuple(dict.fromkeys(names)), options, noise_runs * noise_floor, bins_table, seed, read, batch, scale
-    )
-    verdicts = gates.judge(records, limits, rises, before)
+    extras = Extras(noise_runs * noise_floor, bins_table, level, resamples, seed)
+    records, failures = _measure(items, tuple(dict.fromkeys(names)), options, extras, read, batch, scale)
+    verdicts = gates.judge(records, limits, rises, before, gate_confidence)
     document = {
         "schema": gates.SCHEMA,
         "version": gates.VERSION,
@@ -101,7 +106,7 @@ def asdict_json(options: Any) -> dict[str, Any]:
 
 
 def _measure(
-    items: Sequence[Any], names: tuple[str, ...], options: Any, noise_runs: int, bins_table: bool, seed: int,
+    items: Sequence[Any], names: tuple[str, ...], options: Any, extras: Any,
     read: InputArgs, batch: BatchArgs, where: ScaleArgs,
 ) -> tuple[list[dict[str, Any]], list[tuple[str, BpmError]]]:  # fmt: skip
     """A record per input (or one for all of them), and what could not be read."""
@@ -109,7 +114,7 @@ def _measure(
     from bpmcli.engines.tasks import MeasureFile
 
     scale = where.resolve(batch.jobs)
-    task = MeasureFile(read.resolve(), names, options, noise_runs, bins_table, seed, scale.mode)
+    task = MeasureFile(read.resolve(), names, options, extras, scale.mode)
     if batch.pool and len(items) > 1:
         from bpmcli.engines.scale import pool_inputs
 

@@ -11,7 +11,7 @@ import typer
 
 from bpmcli.cli.compare_truths import check_targets, parse_sizes, write_tidy
 from bpmcli.cli.options import CurveArgs, InputArgs, OutputArgs, Seed, command
-from bpmcli.errors import BpmError, UsageError
+from bpmcli.errors import UsageError
 
 FOLDS, REPEATS, JACKKNIFE = 5, 4, 10
 """Cross-validation; and the folds of separate evaluation rows that standard errors come from."""
@@ -51,8 +51,8 @@ def compare_calibrators(
     from bpmcli.core.calibrators import METHODS, FitOptions, method_named
     from bpmcli.core.metrics import check_metric_names
     from bpmcli.core.scores import check_score_name, score_names
-    from bpmcli.engines.comparing import ComparePair
-    from bpmcli.engines.local import work
+    from bpmcli.engines.comparing import Compared, ComparePair
+    from bpmcli.engines.local import first_error, work
 
     format_ = output.resolve()
     check_targets(out, None)
@@ -75,10 +75,11 @@ def compare_calibrators(
     task = ComparePair(read.resolve(), contest, kind)
     todo = task.items(pairs)
     results = console.progress(work(task, todo, 1 if "-" in (inputs or ()) else jobs), len(todo), "comparing")
-    found, code = [], 0
+    found: list[Compared] = []
+    code = 0
     for pair, group in groupby(zip(todo, results, strict=True), key=lambda done: done[0][0]):
-        parts = [part for _, part in group]
-        error = next((p for p in parts if isinstance(p, BpmError)), None)
+        parts: list[Any] = [part for _, part in group]
+        error = first_error(parts)
         if error is not None:
             console.show_error(error)
             code = error.exit_code if len(pairs) == 1 else 3
@@ -87,7 +88,7 @@ def compare_calibrators(
         console.show_notices([n for p in parts for n in p.notices], where)
         scores = task.table(parts)
         _explain(where, parts[0].left_out, scores, sizes, parts[0].rows[0])
-        found.append((pair, parts[0], scores))
+        found.append(Compared(pair, parts[0], scores))
     if found:
         _show(format_, found, contest, kind, rank_by)
         if out:
@@ -95,7 +96,9 @@ def compare_calibrators(
     return code
 
 
-def _pairs(inputs: list[str] | None, calibration: list[str] | None, evaluation: list[str] | None, in_sample: bool) -> Any:
+def _pairs(
+    inputs: list[str] | None, calibration: list[str] | None, evaluation: list[str] | None, in_sample: bool
+) -> Any:
     from bpmcli.engines.comparing import Pair
     from bpmcli.io.params import checksum
     from bpmcli.io.paths import expand
@@ -141,6 +144,7 @@ def _explain(where: str, left_out: Sequence[str], scores: Sequence[Any], sizes: 
 def _show(format_: str, found: Sequence[Any], contest: Any, kind: str, rank_by: str) -> None:
     from bpmcli.cli.calibrator_tables import STATED, one_input, ranking
     from bpmcli.cli.render import Table, show
+    from bpmcli.core.calibrator_comparison import IN_SAMPLE
     from bpmcli.core.score_table import BEST, CLOSE, ranks
 
     places = ranks([scores for _, _, scores in found], bool(contest.sizes)) if len(found) > 1 else []
@@ -150,14 +154,14 @@ def _show(format_: str, found: Sequence[Any], contest: Any, kind: str, rank_by: 
     elif places:
         view = ranking(places, contest, kind, rank_by, len(found))
     else:
-        view = one_input(*found[0], contest, kind, rank_by)
+        view = one_input(found[0], contest, kind, rank_by)
     documents = []
     for pair, part, scores in found:
         decided = [s for s in scores if s.score == rank_by]
         choice = {mark: [s.method for s in decided if s.mark == mark] for mark in (BEST, CLOSE)}
         documents.append({
             "input": pair.evaluation, "calibration": pair.calibration, "rows": list(part.rows), "left_out": part.left_out,
-            "choice": None if contest.sizes else {"by": rank_by, "best": choice[BEST], "not_significantly_worse": choice[CLOSE]},
+            "choice": None if contest.sizes or kind == IN_SAMPLE else {"by": rank_by, "best": choice[BEST], "not_significantly_worse": choice[CLOSE]},
             "scores": [asdict(s) for s in scores],
         })  # fmt: skip
     show(format_, view, {

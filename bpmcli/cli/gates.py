@@ -29,6 +29,8 @@ class Verdict(NamedTuple):
     value: float | None
     passed: bool
     baseline: float | None = None
+    bound: float | None = None
+    """Lower bound of the value, where the gate asks for one."""
 
     def __str__(self) -> str:
         if self.value is None:
@@ -40,6 +42,9 @@ class Verdict(NamedTuple):
                 f"{self.input}: {self.metric} went from {self.baseline:.5f} to {self.value:.5f} "
                 f"({rise:+.5f}), {verb} the {self.limit:g} allowed"
             )
+        if self.bound is not None:
+            where = "within" if self.passed else "and surely above"
+            return f"{self.input}: {self.metric} = {self.value:.5f} (at least {self.bound:.5f}), {where} the limit {self.limit:g}"
         verb = "within" if self.passed else f"{self.value - self.limit:.5f} above"
         return f"{self.input}: {self.metric} = {self.value:.5f}, {verb} the limit {self.limit:g}"
 
@@ -66,14 +71,18 @@ def judge(
     limits: Sequence[Limit],
     rises: Sequence[Limit],
     baseline: Mapping[str, Any] | None,
+    confidence: float | None = None,
 ) -> list[Verdict]:
-    """Every gate on every input."""
+    """Every gate on every input. With a confidence, a limit is broken when the lower bound exceeds it."""
     verdicts = []
     for record in records:
         for gate in limits:
-            value = record["metrics"][gate.metric]["value"]
-            passed = value is not None and value <= gate.limit
-            verdicts.append(Verdict(record["input"], gate.metric, gate.limit, value, passed))
+            measured = record["metrics"][gate.metric]
+            value = measured["value"]
+            bound = measured.get("low") if confidence is not None else None
+            decisive = value if confidence is None else bound
+            passed = decisive is not None and decisive <= gate.limit
+            verdicts.append(Verdict(record["input"], gate.metric, gate.limit, value, passed, None, bound))
         if baseline is not None:
             before = _matching(record, baseline, single=len(records) == 1)
             for gate in rises:
@@ -86,6 +95,25 @@ def judge(
                 passed = value is not None and value - old <= gate.limit
                 verdicts.append(Verdict(record["input"], gate.metric, gate.limit, value, passed, old))
     return verdicts
+
+
+def interval_level(interval: float | None, confidence: float | None, gated: bool) -> float:
+    """The level of the intervals to compute: as asked, or the one whose lower end is the gate's bound."""
+    for option, level in (("--interval", interval), ("--gate-confidence", confidence)):
+        if level is not None and not 0 < level < 1:
+            raise UsageError(f"{option} must lie between 0 and 1, not {level:g}")
+    if confidence is None:
+        return interval or 0.0
+    if not gated:
+        raise UsageError("--gate-confidence goes with --fail-above", "--fail-above ece=0.05 --gate-confidence 0.95")
+    if confidence <= 0.5:
+        raise UsageError(f"--gate-confidence must exceed 0.5, not {confidence:g}")
+    if interval is not None and abs(interval - (2 * confidence - 1)) > 1e-9:
+        raise UsageError(
+            f"--gate-confidence {confidence:g} is the lower end of --interval {2 * confidence - 1:g}",
+            "give one of them",
+        )
+    return 2 * confidence - 1
 
 
 def load_baseline(path: str, options: Mapping[str, Any]) -> dict[str, Any]:

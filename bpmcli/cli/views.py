@@ -27,11 +27,14 @@ def metrics(records: Sequence[Record]) -> Table:
         shown.append("true_tce")
     head = ["input", *(s.replace("_", " ") for s in shown), *names]
     floor = "noise_floor" in records[0]
+    bounded = any("level" in m for m in records[0]["metrics"].values())
+    head += [f"{name} {end}" for name in names for end in ("low", "high") if bounded]
     head += [f"{name} floor" for name in names if floor]
     rows: list[list[Cell]] = []
     for record in records:
         row: list[Cell] = [record["input"], *(record.get(s) for s in shown)]
         row += [record["metrics"][name]["value"] for name in names]
+        row += [record["metrics"][name].get(end) for name in names for end in ("low", "high") if bounded]
         row += [(record["noise_floor"][name] or {}).get("mean") for name in names if floor]
         rows.append(row)
     return Table(head, rows, f"calibration of {_target(records[0])}")
@@ -54,6 +57,8 @@ def _target(record: Record) -> str:
 
 def _one(record: Record) -> Table:
     floors = record.get("noise_floor")
+    bounds = next((m["level"] for m in record["metrics"].values() if "level" in m), None)
+    width = 1 + 2 * bool(bounds) + 3 * bool(floors)
     rows: list[list[Cell]] = []
     for name, label in (("n", "rows"), ("effective_n", "effective rows"), ("accuracy", "accuracy"),
                         ("mean_confidence", "mean confidence"), ("saturated", "saturated share"),
@@ -61,14 +66,18 @@ def _one(record: Record) -> Table:
                         ("true_tce", "true TCE")):  # fmt: skip
         if name in record:
             row: list[Cell] = [label, record[name]]
-            rows.append([*row, None, None, None] if floors else row)
+            rows.append(row + [None] * (width - 1))
     for name, measured in record["metrics"].items():
         row = [name, measured["value"]]
+        if bounds:
+            row += [measured.get("low"), measured.get("high")]
         if floors:
             floor = floors[name] or {}
             row += [floor.get("mean"), floor.get("high"), floor.get("p_value")]
         rows.append(row)
-    head = ["", "value"] + (["noise floor", "95 % of it", "P-value"] if floors else [])
+    head = ["", "value"]
+    head += [f"{100 * bounds:g} % low", "high"] if bounds else []
+    head += ["noise floor", "95 % of it", "P-value"] if floors else []
     title = f"{record['input']}: calibration of {_target(record)}"
     if record["target"] == "event":
         rows = [

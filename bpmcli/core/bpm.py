@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dataclasses import field
-
 import numpy as np
 
 from bpmcli.core.binning import N_SCHEMES, Bins, author_scheme_bins, scheme_bins, scheme_counts

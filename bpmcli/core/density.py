@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-
 import numpy as np
 
 from bpmcli.core.families import log_complement, log_confidence

@@ -7,9 +7,8 @@ g and 1 − g separately, each to full relative precision.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 

@@ -24,6 +24,10 @@ class Floor:
 
 def calibrated_hits(sample: Sample, rng: np.random.Generator) -> Floats:
     """Hits drawn with probability ŝ, cell by cell. A weighted cell is drawn as one row."""
+    if sample.summarised and sample.weighted:
+        # As many rows as the cell's weight is worth, not one.
+        rows = np.maximum(1, np.rint(sample.mass * (sample.effective_n / sample.n))).astype(np.int64)
+        return rng.binomial(rows, sample.confidences) * (sample.mass / rows)
     if sample.untied or sample.weighted:
         return (rng.random(sample.mass.size) >= sample.complements) * sample.mass
     return rng.binomial(sample.mass.astype(np.int64), sample.confidences).astype(np.float64)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-
 TEXTS: dict[str, tuple[str, str]] = {
     "rows-normalised": (
         "{count} rows of probabilities are off a sum of 1 by more than 0.001; all rows were divided by their sum",

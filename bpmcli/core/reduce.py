@@ -6,9 +6,8 @@ float32 confidences are exactly 1, while their log-odds still differ.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +15,8 @@ import numpy.typing as npt
 from bpmcli.core.sample import BARE_LIMIT, LOG_ODDS_LIMIT, Floats, Ints
 from bpmcli.errors import DataError
 
-CHUNK_VALUES = 1 << 18
-"""Scores per chunk: 2 MB of float64 stays in the cache."""
+CHUNK_VALUES = 1 << 17
+"""Scores per chunk: 1 MB of float64 stays in the cache."""
 
 PLAIN_LIMIT = 100.0
 SMALLEST_REST = 1e-200

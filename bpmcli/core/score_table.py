@@ -79,13 +79,11 @@ def _column(outcomes: Sequence[Outcome], methods: Sequence[str], name: str) -> l
         first = best is not None and m in losses and losses[m] == losses[best]
         mark = BEST if first else CLOSE if p_values.get(m, 0.0) > LEVEL else ""
         found = series.get(m)
-        records.append(
-            Score(
-                m, name, fitted, scored,
-                found.estimate if found else None, found.standard_error if found else None,
-                None if first else p_values.get(m), mark, len(draws), len(reasons), reasons[0] if reasons else None,
-            )  # fmt: skip
-        )
+        records.append(Score(
+            m, name, fitted, scored,
+            found.estimate if found else None, found.standard_error if found else None,
+            None if first else p_values.get(m), mark, len(draws), len(reasons), reasons[0] if reasons else None,
+        ))  # fmt: skip
     return records
 
 
@@ -153,11 +151,10 @@ def ranks(tables: Sequence[Sequence[Score]], by_size: bool = False) -> list[Rank
             losses = np.where(np.isinf(values), np.inf, loss(name, values))
             for r, place in zip(column, rankdata(losses).tolist(), strict=True):
                 places.setdefault((name, size, r.method), []).append((place, r))
-    found = [
-        Rank(
-            method, name, size, float(np.mean([place for place, _ in held])), len(held),
-            *(sum(r.mark == mark for _, r in held) for mark in (BEST, CLOSE)), sum(r.value is None for _, r in held),
-        )
-        for (name, size, method), held in places.items()
-    ]  # fmt: skip
+    found = []
+    for (name, size, method), held in places.items():
+        best, close = (sum(r.mark == mark for _, r in held) for mark in (BEST, CLOSE))
+        mean = float(np.mean([place for place, _ in held]))
+        failed = sum(r.value is None for _, r in held)
+        found.append(Rank(method, name, size, mean, len(held), best, close, failed))
     return sorted(found, key=lambda r: (r.calibration_rows or 0, r.score, r.mean_rank))

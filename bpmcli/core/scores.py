@@ -96,7 +96,7 @@ class Calibrated(NamedTuple):
         own: Scores = {
             "brier": _mean(other**2, rows.weights),
             # log1p where the confidence is near 1: log(1 - 1e-18) is not 0.
-            "nll": -_mean(np.where(other < 0.5, np.log1p(-other), np.log(given)), rows.weights),
+            "nll": -_mean(np.where(other < 0.5, np.log1p(-np.minimum(other, 0.5)), np.log(given)), rows.weights),
             KEPT: None if self.kept is None else _mean(self.kept.astype(np.float64), rows.weights),
         }
         with np.errstate(divide="ignore"):

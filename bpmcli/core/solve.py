@@ -6,9 +6,8 @@ against scipy's solvers in the tests.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt

@@ -124,7 +124,7 @@ def _grid(depths: int) -> tuple[Floats, Floats]:
         least[depth[inside]] = m[inside]
         if not inside.all():
             break
-    unit: Floats = ((least.view(np.int64) >> 52) - KEPT_BITS << 52).view(np.float64)
+    unit: Floats = np.ldexp(1.0, (least.view(np.int64) >> 52) - 1023 - KEPT_BITS)
     return least, unit
 
 

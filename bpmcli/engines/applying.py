@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from bpmcli.core.calibrators import Calibrator
-from bpmcli.core.distributions import calibrate_distributions
+from bpmcli.core.calibrators.grouped import MARGINAL
+from bpmcli.core.distributions import Calibrated, calibrate_distributions
+from bpmcli.core.marginal import calibrate_marginals
 from bpmcli.core.notices import Notice, notice
 from bpmcli.core.rows import EVENT, Rows
-from bpmcli.core.sample import sigmoid
+from bpmcli.core.sample import LOG_ODDS_LIMIT, Floats, sigmoid
 from bpmcli.errors import BpmError, DataError
 from bpmcli.io.layout import InputOptions, Layout, understand
 from bpmcli.io.params import Params
@@ -58,10 +60,10 @@ class ApplyFile:
         layout = layout_for_apply(source, self.options, self.params)
         odd: Counter[str] = Counter()
         n, before, after = 0, 0.0, 0.0
-        whole = calibrator.needs_distribution or layout.kind in ("logits", "probs")
+        whole = calibrator.needs_distribution or self.params.groups is not None or layout.kind in ("logits", "probs")
         with open_writer(output, suffix) as out:
             for part in stream_rows(source, layout, self.options, odd, distributions=whole, rest=True, outcomes=False):
-                fresh, confidence = self._calibrated(part.rows, layout, calibrator, odd)
+                fresh, confidence = self._by_group(part.rows, layout, odd)
                 columns = {**part.batch.columns, **part.batch.passed}
                 out.write(replace_scores(columns, list(source.columns), layout, fresh))
                 n += part.rows.n
@@ -71,40 +73,86 @@ class ApplyFile:
                 raise DataError("no rows")
         notices = [notice("missing-skipped", count=odd["missing-skipped"])] if odd["missing-skipped"] else []
         if odd["below"]:
-            code = "argmax-changed" if self.allow_argmax_change or calibrator.needs_distribution else "argmax-kept"
+            code = "argmax-changed" if self.allow_argmax_change else "argmax-kept"
             notices.append(notice(code, count=odd["below"]))
+        if odd["unseen"]:
+            unseen = sum(key.startswith("unseen:") for key in odd)
+            notices.append(notice("groups-unseen", rows=odd["unseen"], count=unseen))
         return Applied(output, n, before / n, after / n, tuple(notices))
+
+    def _by_group(self, rows: Rows, layout: Layout, odd: Counter[str]) -> tuple[Any, Any]:
+        """The same for one calibrator or many: groups are worked one after the other, rows stay in their order."""
+        pooled, groups = self.params.calibrator, self.params.groups
+        if groups is None:
+            return self._calibrated(rows, layout, pooled, odd)
+        if groups.grouping.kind == MARGINAL:
+            if rows.logits is None or rows.predictions is None:
+                raise DataError("these parameters are marginal: they need the scores of all classes")
+            done = calibrate_marginals(lambda k: groups.members.get(k, pooled), rows, self.allow_argmax_change)
+            return self._distribution(done, rows, layout, odd)
+        fresh: Any = None
+        confidences = np.empty(rows.n)
+        for name, index in groups.split(rows):
+            if name not in groups.members:
+                odd["unseen"] += index.size
+                odd[f"unseen:{name}"] += index.size
+            part, confidences[index] = self._calibrated(rows.take(index), layout, groups.members.get(name, pooled), odd)
+            fresh = np.empty((rows.n, *part.shape[1:])) if fresh is None else fresh
+            fresh[index] = part
+        return fresh, confidences
 
     def _calibrated(self, rows: Rows, layout: Layout, calibrator: Calibrator, odd: Counter[str]) -> tuple[Any, Any]:
         """New values of the score columns, and the confidence among them."""
         if rows.logits is None or layout.target == EVENT or (layout.binary and not calibrator.needs_distribution):
+            if calibrator.needs_distribution:
+                raise DataError(
+                    f"{self.params.method} needs the scores of all classes, and this input has only confidences",
+                    "give logits or probabilities",
+                )
             g, miss = calibrator(rows.log_odds)
             if not layout.binary or layout.target == EVENT:
-                if layout.kind == "log_odds":
-                    with np.errstate(divide="ignore"):
-                        return np.clip(np.log(g) - np.log(miss), -700, 700), g
-                return g, g
+                return (_log_odds(g, miss) if layout.kind == "log_odds" else g), g
             # P(y = 1) of the class that was predicted; it may not cross one half unasked.
             assert rows.predictions is not None
-            below = g < 0.5
-            odd["below"] += int(below.sum())
+            positive = rows.predictions == 1
+            odd["below"] += int((g < 0.5).sum())
             if not self.allow_argmax_change:
+                below = (g < 0.5) | (positive & (g == 0.5))  # y = 1 is predicted above one half only
                 g, miss = np.where(below, np.nextafter(0.5, 1.0), g), np.where(below, 0.5, miss)
-            event = np.where(rows.predictions == 1, g, miss)
-            return (np.log(event) - np.log1p(-event) if layout.kind == "log_odds" else event), g
+            event, other = np.where(positive, g, miss), np.where(positive, miss, g)
+            return (_log_odds(event, other) if layout.kind == "log_odds" else event), g
         assert rows.predictions is not None
         done = calibrate_distributions(
             calibrator, rows.logits, rows.log_odds, rows.predictions, self.allow_argmax_change
         )
+        return self._distribution(done, rows, layout, odd)
+
+    def _distribution(self, done: Calibrated, rows: Rows, layout: Layout, odd: Counter[str]) -> tuple[Any, Any]:
         odd["below"] += done.below_runner_up
         top = done.probs[np.arange(rows.n), rows.predictions]
+        if layout.kind == "log_odds":
+            return _log_odds(done.probs[:, 1], done.probs[:, 0]), top
         return (done.probs[:, 1] if layout.binary else done.probs), top
+
+
+def _log_odds(g: Floats, miss: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        out: Floats = np.clip(np.log(g) - np.log(miss), -LOG_ODDS_LIMIT, LOG_ODDS_LIMIT)
+    return out
 
 
 def layout_for_apply(source: Any, options: InputOptions, params: Params) -> Layout:
     """How to read a file that may come without labels."""
     if params.target == EVENT and not options.event:
         options = replace(options, event=True)
+    if params.groups is not None and (column := params.groups.grouping.column):
+        if column not in source.columns:
+            raise DataError(
+                f"no column '{column}', which tells the groups of these parameters apart "
+                f"(found: {', '.join(source.columns)})",
+                "fit without --by, or add the column",
+            )
+        options = replace(options, group=column)
     if params.target != EVENT and options.event:
         raise DataError("--event was given, but the parameters calibrate the predicted class", "fit with --event too")
     return understand(source, options, outcomes=False)

@@ -48,6 +48,15 @@ class Part(NamedTuple):
     notices: tuple[Notice, ...]
 
 
+class Compared(NamedTuple):
+    """All there is about one pair."""
+
+    pair: Pair
+    part: Part
+    """The first; outcomes of the others are in the scores."""
+    scores: list[Score]
+
+
 @dataclass(frozen=True)
 class ComparePair:
     """The per-pair function of every engine. Items are (pair, repeat)."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bpmcli.core.calibrators import FitOptions, fit_calibrator
+from bpmcli.core.calibrators.grouped import Grouping, fit_groups
 from bpmcli.core.notices import Notice
 from bpmcli.core.rows import Rows
 from bpmcli.io.layout import InputOptions
@@ -32,6 +33,7 @@ class FitFile:
     fit: FitOptions
     distributions: bool = False
     mode: str = "exact"
+    grouping: Grouping | None = None
 
     def __call__(self, item: Input) -> tuple[dict[str, Any], tuple[Notice, ...]]:
         mode = "exact" if self.distributions and self.mode == "auto" else self.mode
@@ -45,10 +47,12 @@ class FitFile:
         self, items: Sequence[Input], rows: Rows, notices: tuple[Notice, ...]
     ) -> tuple[dict[str, Any], tuple[Notice, ...]]:
         """Fit rows that are already read; the document of the parameter file."""
-        fitted = fit_calibrator(self.method, rows, self.fit)
+        groups = fit_groups(self.method, rows, self.fit, self.grouping) if self.grouping else None
+        fitted = groups.pooled if groups else fit_calibrator(self.method, rows, self.fit)
         summarised = rows.sample.summarised
         inputs = [
             {"name": item.path, "sha256": None if summarised and _costly(item.path) else checksum(item.path)}
             for item in items
         ]
-        return describe(self.method, fitted, rows, inputs), notices + fitted.notices
+        found = describe(self.method, fitted, rows, inputs, groups)
+        return found, notices + (groups.notices if groups else fitted.notices)

@@ -34,6 +34,20 @@ class Read:
         return read_rows(item.path, self.options, distributions=self.distributions, mode=self.mode)
 
 
+class Extras(NamedTuple):
+    """What `metrics` computes on request."""
+
+    noise_runs: int = 0
+    bins_table: bool = False
+    interval: float = 0.0
+    """Level of the intervals; 0 for none."""
+    resamples: int = 1000
+    seed: int = 0
+
+
+NO_EXTRAS = Extras()
+
+
 @dataclass(frozen=True)
 class MeasureFile:
     """All that `metrics` computes of one file."""
@@ -41,9 +55,7 @@ class MeasureFile:
     options: InputOptions
     names: tuple[str, ...]
     metrics: MetricOptions
-    noise_runs: int = 0
-    bins_table: bool = False
-    seed: int = 0
+    extras: Extras = NO_EXTRAS
     mode: str = "exact"
 
     def __call__(self, item: Input) -> Measurement:
@@ -76,12 +88,21 @@ class MeasureFile:
         truth = true_tce(metadata)
         if truth is not None:
             record["true_tce"] = truth
-        if self.noise_runs:
+        if self.extras.interval:
+            from bpmcli.core.intervals import metric_intervals
+
+            values = {key: m.value for key, m in measured.items()}
+            intervals = metric_intervals(
+                sample, values, self.metrics, self.extras.interval, self.extras.resamples, self.extras.seed
+            )
+            for key, found in intervals.items():
+                record["metrics"][key] |= found._asdict() if found else {"low": None, "high": None}
+        if self.extras.noise_runs:
             from bpmcli.core.noise import noise_floor
 
-            floors = noise_floor(sample, self.names, self.metrics, self.noise_runs, self.seed)
+            floors = noise_floor(sample, self.names, self.metrics, self.extras.noise_runs, self.extras.seed)
             record["noise_floor"] = {k: asdict(f) if f else None for k, f in floors.items()}
-        if self.bins_table:
+        if self.extras.bins_table:
             from bpmcli.core.bintable import bin_table
 
             record["bins"] = bin_table(sample, self.metrics.n_bins, self.metrics.binning)

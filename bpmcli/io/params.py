@@ -8,12 +8,14 @@ from typing import Any
 
 from bpmcli import __version__
 from bpmcli.core.calibrators import METHODS, Calibrator, Fitted
+from bpmcli.core.calibrators.grouped import GroupFit, Groups, load_groups
 from bpmcli.core.rows import Rows
 from bpmcli.errors import BpmError, DataError
 from bpmcli.io.documents import dumps, load_document
 
 SCHEMA = "bpmcli/calibrator"
-VERSION = 1
+VERSION = 2
+"""2: with a calibrator per group. Files without groups stay at 1, which every release reads."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,8 @@ class Params:
     calibrator: Calibrator
     target: str
     document: Mapping[str, Any]
+    groups: Groups | None = None
+    """Calibrators of their own; `calibrator` is for all other groups."""
 
 
 def checksum(path: str) -> str | None:
@@ -39,17 +43,24 @@ def checksum(path: str) -> str | None:
     return digest.hexdigest()
 
 
-def describe(method: str, fitted: Fitted, rows: Rows, inputs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def describe(
+    method: str,
+    fitted: Fitted,
+    rows: Rows,
+    inputs: Sequence[Mapping[str, Any]],
+    groups: GroupFit | None = None,
+) -> dict[str, Any]:
     """The document that `fit` writes."""
     sample = rows.sample
     return {
         "schema": SCHEMA,
-        "version": VERSION,
+        "version": VERSION if groups else 1,
         "tool": f"bpmcli {__version__}",
         "method": method,
         "target": rows.target,
         "parameters": fitted.calibrator.parameters(),
         "fit": dict(fitted.report),
+        **({"grouping": groups.document()} if groups else {}),
         "sample": {
             "n": sample.n,
             "accuracy": sample.accuracy,
@@ -76,9 +87,11 @@ def load_params(path: str) -> Params:
             raise DataError(f"'target' is {target!r}, not 'top-label' or 'event'")
         try:
             calibrator = METHODS[method].calibrator.from_parameters(parameters)
+            grouping = document.get("grouping")
+            groups = None if grouping is None else load_groups(grouping, method)
         except TypeError as error:
             raise DataError(f"bad parameters: {error}") from None
-        return Params(method, calibrator, target, document)
+        return Params(method, calibrator, target, document, groups)
     except BpmError as error:
         raise error.at(path) from None
 

@@ -211,7 +211,7 @@ def read_summary(path: str) -> Summarised:
             about = json.loads(f.schema_arrow.metadata[SUMMARY_KEY.encode()])
             table = f.read(columns=["cell", "count", "hits", "excess"])
         columns = [from_arrow(table.column(i).combine_chunks())[0] for i in range(4)]
-    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+    except (OSError, ValueError, LookupError, TypeError, pa.ArrowException) as error:
         text = " ".join(str(error).split())[:200]
         raise DataError(f"cannot be read as a summary: {text}", "is the file complete?") from None
     if about.get("schema") != SCHEMA or about.get("version", 0) > VERSION:

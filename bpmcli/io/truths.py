@@ -80,6 +80,8 @@ def _from_params(path: str, density: EmpiricalDensity | None) -> AnyTruth:
             f"{path}: {params.method} works on all classes; a truth is a curve of one confidence",
             "fit another --method, e.g. bpm",
         )
+    if params.groups is not None:
+        raise DataError(f"{path}: holds a calibrator per group; a truth is one curve", "fit without --by")
     identity = f"sha256:{checksum(path)}"
     if density is not None:
         return Truth(path, params.calibrator, density, identity)

@@ -580,3 +580,34 @@ def test_unreadable_file(run):
     Path("a.npz").write_bytes(VAL.read_bytes())
     os.chmod("a.npz", 0)
     assert "permission denied" in run("metrics", "a.npz", code=3).err
+
+
+# ---------------------------------------------------------------- intervals
+
+
+def test_intervals_in_every_format(run):
+    ran = run("metrics", TEST, "-m", "ece", "-m", "ks", "--interval", 0.9, "--resamples", 60, "--format", "json")
+    found = json.loads(ran.out)["results"][0]["metrics"]["ece"]
+    assert found["low"] < found["value"] < found["high"]
+    assert found["level"] == 0.9
+    assert "90 % low" in run("metrics", TEST, "-m", "ks", "--interval", 0.9, "--resamples", 20).out
+    rows = table(run("metrics", TEST, VAL, "-m", "ks", "--interval", 0.9, "--resamples", 20, "--format", "csv").out)
+    assert float(rows[0]["ks low"]) < float(rows[0]["ks"]) < float(rows[0]["ks high"])
+
+
+def test_gates_that_do_not_flap(run):
+    gate = ("metrics", TEST, "-m", "ece", "--resamples", 100, "--fail-above", "ece=0.085")
+    run(*gate, code=1)  # the value is above
+    assert run(*gate, "--gate-confidence", 0.95, code=0).err == ""  # but not surely
+    ran = run("metrics", TEST, "-m", "ece", "--resamples", 100, "--fail-above", "ece=0.03", "--gate-confidence", 0.95, code=1)  # fmt: skip
+    assert "surely above the limit 0.03" in ran.err
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [["--interval", "1.5"], ["--interval", "nan"], ["--interval", "0"], ["--gate-confidence", "0.95"],
+     ["--fail-above", "ece=1", "--gate-confidence", "0.4"], ["--resamples", "0"],
+     ["--fail-above", "ece=1", "--gate-confidence", "0.95", "--interval", "0.5"]],
+)  # fmt: skip
+def test_bad_levels_are_usage_errors(run, argv):
+    run("metrics", TEST, *argv, code=2)

@@ -1,0 +1,97 @@
+"""Every calibrator on every data set of a folder: held-out scores by size of the calibration set, and ranks.
+
+    python benchmarks/real_data.py FOLDER [--sizes 200,1000,5000] [--repeats 3] [--jobs 2] [-o scores.csv]
+
+A data set is halved at random, stratified by hit; calibrators are fitted to a random sample of one half and
+scored on all of the other, then the halves change places. Means are taken over the data sets on which every
+calibrator could be fitted, ranks over all of them (a failed fit is last; calibrators of whole distributions
+are left out where there are only confidences).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import asdict
+from itertools import groupby
+
+import numpy as np
+
+from bpmcli.cli.compare_truths import write_tidy
+from bpmcli.cli.render import Table, render
+from bpmcli.core.calibrator_comparison import CROSS_VALIDATED, Contest
+from bpmcli.core.calibrators import METHODS
+from bpmcli.core.score_table import Score, ranks
+from bpmcli.engines.comparing import ComparePair, Pair
+from bpmcli.engines.local import first_error, work
+from bpmcli.io.layout import InputOptions
+from bpmcli.io.paths import expand
+
+SHOWN = ("ece", "ece-debiased", "ks", "smece", "tce-bpm", "brier", "nll")
+
+
+def compare(folder: str, sizes: tuple[int, ...], repeats: int, seed: int, jobs: int) -> dict[str, list[Score]]:
+    """All scores, by file."""
+    contest = Contest(sizes=sizes, folds=2, repeats=repeats, seed=seed)
+    task = ComparePair(InputOptions(), contest, CROSS_VALIDATED)
+    todo = task.items([Pair(item.path, item.path) for item in expand([folder])])
+    tables: dict[str, list[Score]] = {}
+    for pair, group in groupby(zip(todo, work(task, todo, jobs), strict=True), key=lambda done: done[0][0]):
+        parts = [part for _, part in group]
+        error = first_error(parts)
+        if error is not None:
+            print(error.message, file=sys.stderr)
+            continue
+        tables[pair.name] = task.table(parts)
+    return tables
+
+
+def summary(tables: dict[str, list[Score]], size: int) -> Table:
+    """One line per calibrator, best mean rank by NLL first."""
+    chosen = [[s for s in scores if s.calibration_rows == size] for scores in tables.values()]
+    chosen = [scores for scores in chosen if scores]
+    places = {(r.method, r.score): r for r in ranks(chosen)}
+    common = [scores for scores in chosen if {s.method for s in scores if s.value is not None} == set(METHODS)]
+    rows = []
+    for m in sorted(METHODS, key=lambda m: places[m, "nll"].mean_rank):
+        means = [np.mean([s.value for t in common for s in t if (s.method, s.score) == (m, n)]) for n in SHOWN]
+        own = [places[m, n] for n in SHOWN]
+        ranked = [f"{r.mean_rank:.2f}" for r in own]
+        rows.append([m, own[-1].inputs, own[-1].failed, *(float(v) for v in means), *ranked])
+    head = ["calibrator", "sets", "failed", *SHOWN, *(f"rank {n}" for n in SHOWN)]
+    title = f"{size} calibration rows, {len(chosen)} data sets; means over the {len(common)} where all could be fitted"
+    return Table(head, rows, title)
+
+
+def main() -> None:
+    """Compare, print, and keep the tidy table if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder")
+    parser.add_argument("--sizes", default="200,1000,5000")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("-o", "--output")
+    options = parser.parse_args()
+    started = time.perf_counter()
+    sizes = tuple(int(n) for n in options.sizes.split(","))
+    tables = compare(options.folder, sizes, options.repeats, options.seed, options.jobs)
+    for size in sizes:
+        if any(s.calibration_rows == size for scores in tables.values() for s in scores):
+            print(render("table", summary(tables, size), None))
+    failures = {
+        (name, s.calibration_rows, s.method, s.failed, s.draws, s.reason)
+        for name, scores in tables.items()
+        for s in scores
+        if s.failed
+    }
+    for name, size, method, failed, draws, reason in sorted(failures):
+        print(f"{name}, {size} rows: {method} failed in {failed} of {draws} fits: {reason}", file=sys.stderr)
+    if options.output:
+        write_tidy(options.output, [{"input": name, **asdict(s)} for name, scores in tables.items() for s in scores])
+    print(f"{len(tables)} data sets in {time.perf_counter() - started:.0f} s", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

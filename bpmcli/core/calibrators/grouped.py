@@ -1,0 +1,142 @@
+"""One calibrator per group of rows, and a pooled one for groups that are small or new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, fit_calibrator, method_named
+from bpmcli.core.marginal import class_rows, pooled_rows
+from bpmcli.core.notices import Notice, notice
+from bpmcli.core.rows import EVENT, Rows
+from bpmcli.core.sample import Ints
+from bpmcli.errors import BpmError, DataError, UsageError
+
+COLUMN, PREDICTED, MARGINAL = "column", "predicted-class", "marginal"
+"""Groups are the values of a column, the predicted classes, or every class against the rest."""
+
+MIN_GROUP = 200
+"""At fewer rows the pooled curve of real models is mostly closer than a curve of their own."""
+
+NAMED = 5
+"""Groups that a notice names before it says how many more there are."""
+
+
+class Grouping(NamedTuple):
+    """What makes a group."""
+
+    kind: str
+    column: str | None = None
+    minimum: int = MIN_GROUP
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Calibrators by group."""
+
+    grouping: Grouping
+    members: Mapping[str, Calibrator]
+
+    def split(self, rows: Rows) -> Iterator[tuple[str, Ints]]:
+        """Every group among the rows with the positions of its rows."""
+        names, inverse = np.unique(group_keys(rows, self.grouping), return_inverse=True)
+        order = np.argsort(inverse, kind="stable")
+        ends = np.cumsum(np.bincount(inverse, minlength=names.size))
+        for name, part in zip(names.tolist(), np.split(order, ends[:-1]), strict=True):
+            yield str(name), part
+
+
+class GroupFit(NamedTuple):
+    """The pooled fit, the groups' own, and why other groups have none."""
+
+    grouping: Grouping
+    pooled: Fitted
+    fits: dict[str, Fitted]
+    rows: dict[str, int]
+    without: dict[str, str]
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        if not self.without:
+            return self.pooled.notices
+        few = list(self.without)[:NAMED]
+        names = ", ".join(few) + (f" and {len(self.without) - NAMED} more" if len(self.without) > NAMED else "")
+        rows = sum(self.rows[name] for name in self.without)
+        return *self.pooled.notices, notice(
+            "groups-pooled", count=len(self.without), total=len(self.rows), rows=rows,
+            minimum=self.grouping.minimum, names=names,
+        )  # fmt: skip
+
+    def document(self) -> dict[str, Any]:
+        """As the parameter file holds it."""
+        return {
+            "kind": self.grouping.kind,
+            "column": self.grouping.column,
+            "minimum": self.grouping.minimum,
+            "groups": {
+                name: {
+                    "n": self.rows[name],
+                    "parameters": fit.calibrator.parameters(),
+                    "notices": [str(n) for n in fit.notices],
+                }
+                for name, fit in self.fits.items()
+            },
+            "pooled": {name: {"n": self.rows[name], "why": why} for name, why in self.without.items()},
+        }
+
+
+def group_keys(rows: Rows, grouping: Grouping) -> np.ndarray:
+    """The group of each row, as text."""
+    if grouping.kind == COLUMN:
+        if rows.groups is None:
+            raise DataError("these rows have no groups")
+        return rows.groups
+    if rows.target == EVENT or rows.logits is None or rows.predictions is None:
+        raise DataError(
+            "classwise calibration needs the scores of all classes, and this input has only confidences",
+            "--by COLUMN takes the column of predicted classes",
+        )
+    return rows.predictions.astype(np.str_)
+
+
+def fit_groups(method: str, rows: Rows, options: FitOptions, grouping: Grouping) -> GroupFit:
+    """A fit to every group of at least `minimum` rows, and one to all rows.
+
+    Marginal: class k against the rest, hits are the rows whose true class is k, and those make its size.
+    """
+    if grouping.kind == MARGINAL:
+        if method_named(method).needs_distribution:
+            raise UsageError(f"{method} works on all classes at once", "choose another --method with --marginal")
+        parts = [(str(k), part, int(part.hits.sum())) for k, part in class_rows(rows)]
+        pooled = fit_calibrator(method, pooled_rows(rows), options)
+    else:
+        found = Groups(grouping, {}).split(rows)
+        parts = [(name, rows.take(index), index.size) for name, index in found]
+        pooled = fit_calibrator(method, rows, options)
+    fits: dict[str, Fitted] = {}
+    without: dict[str, str] = {}
+    for name, part, size in parts:
+        if size < grouping.minimum:
+            without[name] = f"fewer than {grouping.minimum} rows"
+            continue
+        try:
+            fits[name] = fit_calibrator(method, part, options)
+        except BpmError as error:
+            without[name] = error.message
+    return GroupFit(grouping, pooled, fits, {name: size for name, _, size in parts}, without)
+
+
+def load_groups(document: Mapping[str, Any], method: str) -> Groups:
+    """The inverse of `GroupFit.document`; anything else is a DataError."""
+    try:
+        kind, column, minimum = document["kind"], document["column"], document["minimum"]
+        own = {str(name): group["parameters"] for name, group in document["groups"].items()}
+    except (KeyError, TypeError, AttributeError):
+        raise DataError("'grouping' is incomplete", "is this file written by `bpmcli fit`?") from None
+    if kind not in (COLUMN, PREDICTED, MARGINAL) or (kind == COLUMN) != isinstance(column, str):
+        raise DataError(f"'grouping' is of no known kind: {kind!r}, column {column!r}")
+    calibrator = method_named(method).calibrator
+    return Groups(Grouping(kind, column, minimum), {n: calibrator.from_parameters(p) for n, p in own.items()})

@@ -1,0 +1,244 @@
+"""Shapes a calibration curve may have, all of them fitted at once by maximum a posteriori.
+
+Each shape is a few numbers θ with a Gaussian prior whose mean is (nearly) the identity. With L = log s
+and Q = −log(1 − s), slopes a = e^(u+d/2), b = e^(u−d/2):
+
+| shape       | h(s)                     | free    |                                               |
+|-------------|--------------------------|---------|-----------------------------------------------|
+| identity    | s                        |         |                                               |
+| slope       | σ(a (L + Q))             | u       | temperature scaling, seen from the top class  |
+| slope+shift | σ(a (L + Q) + c)         | u, c    | Platt scaling of the log-odds                 |
+| beta        | σ(a L + b Q + c)         | u, d, c | Kull et al. 2017; the paper's prior           |
+| odds        | σ(b Q + c)               | u, c    | beta with a = 0 (Roelofs' logit-logflip)      |
+| power       | s^a                      | u       | with a ceiling: Roelofs' log-log              |
+| flip        | 1 − (1 − s)^b            | u       | with a floor: Roelofs' logflip-logflip        |
+
+and each comes free, with a ceiling g = C h (label noise) and with a floor g = F + (1 − F) h (a guess
+among K classes is right one time in K). `walk` is the shape without a formula: log-odds that are
+piecewise linear between quantiles of the sample, log slopes a Gaussian random walk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bpmcli.core.families import Pair, log_complement, log_confidence
+from bpmcli.core.sample import BARE_LIMIT, Floats, Sample
+
+SHAPES = ("identity", "slope", "slope+shift", "beta", "odds", "power", "flip")
+ENDS = ("", "ceiling", "floor")
+_FREE = {"identity": "", "slope": "u", "slope+shift": "uc", "beta": "udc", "odds": "uc", "power": "u", "flip": "u"}
+_SLOTS = "udck"
+"""θ of every shape: log slope, asymmetry, shift, log-odds of the ceiling (or of 1 − floor)."""
+
+ETA_LIMIT = 700.0
+
+CELL = 1 / 8
+KNEE = 4.0
+"""Cells are ⅛ wide up to ±4 in log-odds, then widen with |x|: with means kept, g moves by less than 1e-4."""
+MASS_CELLS = 128
+"""… and no wider than 1/128 of the rows, where the rows are."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The sample in at most a few hundred cells of log-odds: all that a fit looks at, whatever N."""
+
+    log_odds: Floats
+    mass: Floats
+    hits: Floats
+
+
+def cells_of(sample: Sample) -> Cells:
+    """Neighbouring cells of the sample merged, their mean log-odds kept; masses add up to the effective N.
+
+    Log-odds stop at ±37.4: 1 − 1e-16 and 1 are the same claim, and no curve should bend for the difference.
+    """
+    x = np.clip(sample.log_odds, -BARE_LIMIT, BARE_LIMIT)
+    size = np.abs(x)
+    scale = np.where(size <= KNEE, size, KNEE * (1.0 + np.log(np.maximum(size, KNEE) / KNEE)))
+    key = np.floor(np.copysign(scale, x) / CELL)
+    part = np.floor(sample.mass_before[:-1] * (MASS_CELLS / sample.n))
+    new = (key[1:] != key[:-1]) | (part[1:] != part[:-1])
+    starts = np.concatenate([[0], np.flatnonzero(new) + 1])
+    mass = np.add.reduceat(sample.mass, starts)
+    worth = sample.effective_n / sample.n
+    return Cells(np.add.reduceat(sample.mass * x, starts) / mass, mass * worth, np.add.reduceat(sample.hits, starts) * worth)
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Scales (standard deviations) of the Gaussian priors, in log-odds or logarithms of a slope."""
+
+    slope: float = 0.5
+    asymmetry: float = 0.25
+    shift: float = 0.5
+    odds_shift: float = -0.3
+    """`odds` lies closest to the identity on ½ … 1 with this shift."""
+    ceiling: tuple[float, float] = (5.0, 1.5)
+    floor: tuple[float, float] = (3.0, 1.5)
+    """Mean and sd of the log-odds of the ceiling, and of 1 − floor."""
+    walks: tuple[float, ...] = (0.3, 1.0)
+    """Steps of the log slope from one knot to the next: one `walk` member for each."""
+
+    def widened(self, factor: float) -> Prior:
+        """The same centres, vaguer."""
+        k = factor
+        ends = ((self.ceiling[0], self.ceiling[1] * k), (self.floor[0], self.floor[1] * k))
+        return Prior(self.slope * k, self.asymmetry * k, self.shift * k, self.odds_shift, *ends, self.walks)
+
+
+def _sigmoid_pair(eta: Floats) -> Pair:
+    e = np.exp(-np.abs(np.clip(eta, -ETA_LIMIT, ETA_LIMIT)))
+    near = 1.0 / (1.0 + e)
+    far = e * near
+    up = eta >= 0
+    return np.where(up, near, far), np.where(up, far, near)
+
+
+def _base(shape: str, theta: Floats, log_s: Floats, log_q: Floats) -> tuple[Floats, Floats, Floats]:
+    """h, 1 − h and ∂h/∂(u, d, c), for θ of shape (…, 4) and log s, −log(1 − s) that broadcast against it."""
+    u, d, c = (theta[..., i, None] for i in range(3))
+    if shape in ("power", "flip"):
+        exponent = np.maximum(np.exp(u) * (log_s if shape == "power" else -log_q), -ETA_LIMIT)
+        near, far = np.exp(exponent), np.maximum(-np.expm1(exponent), 1e-304)
+        change = near * exponent
+        zero = np.zeros_like(change)
+        if shape == "power":
+            return near, far, np.stack([change, zero, zero], axis=-2)
+        return far, near, np.stack([-change, zero, zero], axis=-2)
+    low = np.exp(u + d / 2) * log_s if shape != "odds" else 0.0
+    high = np.exp(u - d / 2) * log_q
+    eta = low + high
+    g, miss = _sigmoid_pair(eta + c)
+    slope = g * miss
+    return g, miss, np.stack([slope * eta, slope * (low - high) / 2, slope], axis=-2)
+
+
+def _with_end(end: str, h: Floats, miss: Floats, k: Floats) -> Pair:
+    """g and 1 − g with a ceiling σ(k) or a floor σ(−k)."""
+    if not end:
+        return h, miss
+    keep, drop = _sigmoid_pair(k)
+    return (keep * h, drop + keep * miss) if end == "ceiling" else (drop + keep * h, keep * miss)
+
+
+@dataclass(frozen=True)
+class Member:
+    """One shape with its parameters: a curve."""
+
+    shape: str
+    end: str
+    theta: tuple[float, ...]
+    """u, d, c, k; a walk: shift, then the log slopes."""
+    knots: tuple[float, ...] = ()
+
+    def __call__(self, log_odds: Floats) -> Pair:
+        """(g, 1 − g)."""
+        theta = np.array(self.theta)
+        if self.shape == "walk":
+            knots, slopes = np.array(self.knots), np.exp(theta[1:])
+            heights = theta[0] + _ramps(knots, knots) @ slopes
+            segment = np.searchsorted(knots, log_odds)
+            anchor = np.maximum(segment - 1, 0)
+            return _sigmoid_pair(heights[anchor] + slopes[segment] * (log_odds - knots[anchor]))
+        if self.shape == "identity":
+            h, miss = _sigmoid_pair(log_odds)
+        else:
+            h, miss, _ = _base(self.shape, theta, log_confidence(log_odds), -log_complement(log_odds))
+        return _with_end(self.end, h, miss, theta[3])
+
+
+def _ramps(x: Floats, knots: Floats) -> Floats:
+    """∫₀ˣ of the indicator of each segment: η = c + ramps @ slopes."""
+    edges = np.concatenate([[-np.inf], knots, [np.inf]])
+    ramps: Floats = np.clip(x[:, None], edges[:-1], edges[1:]) - np.clip(0.0, edges[:-1], edges[1:])
+    return ramps
+
+
+Evaluated = tuple[Floats, Floats, Floats]
+"""g and 1 − g of every member at every cell, and ∂g/∂θ: (M, n), (M, n), (M, d, n)."""
+
+
+class Batch:
+    """Members that are fitted together: their priors, and g with its derivatives on the cells."""
+
+    mean: Floats
+    precision: Floats
+    """(M, d, d); a slot that a member does not use has mean 0, precision 1 and derivative 0."""
+
+    def evaluate(self, theta: Floats) -> Evaluated:
+        raise NotImplementedError
+
+    def members(self, theta: Floats) -> list[Member]:
+        raise NotImplementedError
+
+
+class FormulaBatch(Batch):
+    """The seven shapes, each free, with a ceiling and with a floor."""
+
+    def __init__(self, cells: Cells, prior: Prior) -> None:
+        self.log_s, self.log_q = log_confidence(cells.log_odds), -log_complement(cells.log_odds)
+        self.kinds = [(shape, end) for shape in SHAPES for end in ENDS]
+        free = [[slot in _FREE[shape] for slot in _SLOTS[:3]] + [bool(end)] for shape, end in self.kinds]
+        self.free = np.array(free)
+        sd = {"": 1.0, "ceiling": prior.ceiling[1], "floor": prior.floor[1]}
+        scales = [[prior.slope, prior.asymmetry, prior.shift, sd[end]] for _, end in self.kinds]
+        self.precision = np.where(self.free, 1.0 / np.square(scales), 1.0)[:, :, None] * np.eye(4)
+        centre = {"": 0.0, "ceiling": prior.ceiling[0], "floor": prior.floor[0]}
+        shift = {"odds": prior.odds_shift}
+        self.mean = np.array([[0.0, 0.0, shift.get(shape, 0.0), centre[end]] for shape, end in self.kinds])
+        self.ceiling = np.array([[end == "ceiling"] for _, end in self.kinds], dtype=np.float64)
+        self.floor = np.array([[end == "floor"] for _, end in self.kinds], dtype=np.float64)
+
+    def evaluate(self, theta: Floats) -> Evaluated:
+        # The first four shapes are beta with slots held at zero.
+        cuts = np.array([4, 5, 6]) * len(ENDS)
+        parts = [
+            _base(shape, rows, self.log_s, self.log_q)
+            for shape, rows in zip(("beta", "odds", "power", "flip"), np.split(theta, cuts), strict=True)
+        ]
+        h, miss, slopes = (np.concatenate(values) for values in zip(*parts, strict=True))
+        keep, drop = _sigmoid_pair(theta[:, 3:])
+        ended = self.ceiling + self.floor
+        keep, drop = np.where(ended, keep, 1.0), drop * ended
+        by_end = keep * drop * (self.ceiling * h - self.floor * miss)
+        jacobian = np.concatenate([slopes * keep[:, :, None], by_end[:, None]], axis=1) * self.free[:, :, None]
+        return keep * h + drop * self.floor, keep * miss + drop * self.ceiling, jacobian
+
+    def members(self, theta: Floats) -> list[Member]:
+        rows = np.where(self.free, theta, 0.0)
+        return [Member(*kind, tuple(row)) for kind, row in zip(self.kinds, rows.tolist(), strict=True)]
+
+
+N_KNOTS = 24
+KNOT_GAP = 0.02
+
+
+class WalkBatch(Batch):
+    """Random walks of the log slope, one member for each step size."""
+
+    def __init__(self, cells: Cells, prior: Prior) -> None:
+        middle = np.cumsum(cells.mass) - cells.mass / 2
+        total = float(np.sum(cells.mass))
+        knots = np.interp(np.arange(1, N_KNOTS + 1) / (N_KNOTS + 1) * total, middle, cells.log_odds)
+        self.knots = knots[np.concatenate([[True], np.diff(knots) > KNOT_GAP])]
+        self.ramps = _ramps(cells.log_odds, self.knots).T
+        k = self.knots.size + 1
+        step = np.diff(np.eye(k), axis=0)
+        self.precision = np.zeros((len(prior.walks), k + 1, k + 1))
+        self.precision[:, 0, 0] = 1.0 / prior.shift**2
+        for i, sd in enumerate(prior.walks):
+            self.precision[i, 1:, 1:] = step.T @ step / sd**2 + np.eye(k) / (prior.slope**2 * k)
+        self.mean = np.zeros((len(prior.walks), k + 1))
+
+    def evaluate(self, theta: Floats) -> Evaluated:
+        rises = np.exp(theta[:, 1:, None]) * self.ramps
+        g, miss = _sigmoid_pair(rises.sum(axis=1) + theta[:, :1])
+        slope = (g * miss)[:, None]
+        return g, miss, np.concatenate([slope, slope * rises], axis=1)
+
+    def members(self, theta: Floats) -> list[Member]:
+        return [Member("walk", "", tuple(row), tuple(self.knots.tolist())) for row in theta.tolist()]
