@@ -51,8 +51,9 @@ def summary(tables: dict[str, list[Score]], size: int) -> Table:
     """One line per calibrator, best mean rank by NLL first."""
     chosen = [[s for s in scores if s.calibration_rows == size] for scores in tables.values()]
     chosen = [scores for scores in chosen if scores]
+    needed = {(m, n) for m in METHODS for n in SHOWN}
     places = {(r.method, r.score): r for r in ranks(chosen)}
-    common = [scores for scores in chosen if {s.method for s in scores if s.value is not None} == set(METHODS)]
+    common = [t for t in chosen if {(s.method, s.score) for s in t if s.value is not None} >= needed]
     rows = []
     for m in sorted(METHODS, key=lambda m: places[m, "nll"].mean_rank):
         means = [np.mean([s.value for t in common for s in t if (s.method, s.score) == (m, n)]) for n in SHOWN]

@@ -73,7 +73,9 @@ def fit(
     where = scale.resolve(batch.jobs)
     grouping = _grouping(by, classwise, marginal, min_group)
     if grouping:
-        where = where._replace(mode="exact")  # a summary forgets which group a row was of
+        if where.mode == "summary":
+            raise UsageError("a summary forgets which group a row was of", "leave --summary out")
+        where = where._replace(mode="exact")
     whole = entry.needs_distribution or classwise or marginal
     fit_options = FitOptions(curve.resolve(), optimizer)
     task = FitFile(read.resolve(by), method, fit_options, whole, where.mode, grouping)

@@ -25,7 +25,7 @@ def compare_calibrators(
     method: Annotated[list[str] | None, typer.Option("--method", help="Only this calibrator; repeatable.")] = None,
     metric: Annotated[list[str] | None, typer.Option("--metric", "-m", help="Only this metric, beside brier, nll and kept; repeatable.")] = None,
     rank_by: Annotated[str, typer.Option("--rank-by", metavar="SCORE", help="The score that decides, and that a learning curve shows.")] = "nll",
-    folds: Annotated[int | None, typer.Option("--folds", help=f"Folds, stratified by hit and shuffled [{FOLDS}; {JACKKNIFE} of separate evaluation rows].")] = None,
+    folds: Annotated[int | None, typer.Option("--folds", help=f"Folds, shuffled and stratified by hit [{FOLDS}]; of separate evaluation rows, for standard errors [{JACKKNIFE}].")] = None,
     repeats: Annotated[int | None, typer.Option("--repeats", help=f"Cross-validations, each shuffled anew [{REPEATS}].")] = None,
     in_sample: Annotated[bool, typer.Option("--in-sample", help="Score on the very rows that were fitted, and say so in the table.")] = False,
     learning_curve: Annotated[str | None, typer.Option("--learning-curve", metavar="N,N,…", help="Calibration sets of these sizes.")] = None,

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from bpmcli.core.families import Pair
 from bpmcli.core.sample import Floats, Sample, sigmoid
@@ -106,23 +107,26 @@ def fit_batch(batch: Batch, cells: Cells) -> Posterior:
     """Fisher scoring on all members at once, each with its own damping."""
     hits, misses = cells.hits, cells.mass - cells.hits
 
-    def evaluate(theta: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    def evaluate(theta: Floats) -> tuple[Floats, ...]:
         g, miss, jacobian = batch.evaluate(theta)
         pull = np.einsum("mij,mj->mi", batch.precision, theta - batch.mean)
         likelihood = np.log(g) @ hits + np.log(miss) @ misses
         value = 0.5 * np.sum(pull * (theta - batch.mean), axis=1) - likelihood
-        gradient = pull - np.einsum("mdn,mn->md", jacobian, hits / g - misses / miss)
-        scaled = jacobian * np.sqrt(cells.mass / g / miss)[:, None]
-        return value, gradient, scaled @ scaled.transpose(0, 2, 1) + batch.precision, likelihood
+        data = np.einsum("mdn,mn->md", jacobian, misses / miss - hits / g)
+        scaled = jacobian * (np.sqrt(cells.mass) / np.sqrt(g) / np.sqrt(miss))[:, None]
+        information = scaled @ scaled.transpose(0, 2, 1) + batch.precision
+        return value, pull + data, information, batch.bend(theta) * data, likelihood
 
-    theta = batch.mean.copy()
-    value, gradient, hessian, likelihood = evaluate(theta)
-    damping = np.zeros(value.size)
+    theta, eye = batch.mean.copy(), np.eye(batch.mean.shape[1])
+    state = evaluate(theta)
+    damping = np.zeros(theta.shape[0])
+    # What the information lacks of the Hessian, as far as it leaves it positive.
+    lowest = -0.5 * np.einsum("mii->mi", batch.precision)
     evaluations = 1
     for _ in range(STEPS):
-        diagonal = np.einsum("mii->mi", hessian)
-        damped = hessian + (damping[:, None] * diagonal)[:, :, None] * np.eye(theta.shape[1])
-        step = -np.linalg.solve(damped, gradient[:, :, None])[:, :, 0]
+        value, gradient, information, bend, _ = state
+        lift = np.maximum(bend, lowest) + damping[:, None] * np.einsum("mii->mi", information)
+        step = -np.linalg.solve(information + lift[:, :, None] * eye, gradient[:, :, None])[:, :, 0]
         gain = -0.5 * np.sum(step * gradient, axis=1) * (1.0 + damping)
         if np.all((gain < TOLERANCE) | (value - gain > value.min() + HOPELESS)):
             break
@@ -130,13 +134,16 @@ def fit_batch(batch: Batch, cells: Cells) -> Posterior:
         new = evaluate(trial)
         evaluations += 1
         better = new[0] < value
-        theta = np.where(better[:, None], trial, theta)
-        value, likelihood = np.where(better, new[0], value), np.where(better, new[3], likelihood)
-        gradient = np.where(better[:, None], new[1], gradient)
-        hessian = np.where(better[:, None, None], new[2], hessian)
+        theta = _choose(better, trial, theta)
+        state = tuple(_choose(better, fresh, old) for fresh, old in zip(new, state, strict=True))
         damping = np.where(better, np.where(damping < 1e-3, 0.0, damping / 8), np.maximum(8 * damping, 0.01))
+    value, _, hessian, _, likelihood = state
     volume = np.linalg.slogdet(batch.precision)[1] - np.linalg.slogdet(hessian)[1]
     return Posterior(theta, 0.5 * volume - value, likelihood, hessian, evaluations)
+
+
+def _choose(rows: npt.NDArray[np.bool_], yes: Floats, no: Floats) -> Floats:
+    return np.where(rows.reshape(-1, *[1] * (yes.ndim - 1)), yes, no)
 
 
 def fit_averaged(sample: Sample, prior: Prior | None = None) -> AveragedCurve:

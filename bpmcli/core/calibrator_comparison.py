@@ -96,7 +96,11 @@ def compare_once(calibration: Rows, evaluation: Rows, contest: Contest) -> list[
     calibrated = {name: judge.confidences(fit) for name, fit in fits.items()}
     whole = {name: c.scores(contest.names, contest.fit.metrics) for name, c in calibrated.items()}
     found = [Outcome(WHOLE, calibration.n, evaluation.n, whole, failures)]
-    for _, (keep, _) in enumerate(splits(evaluation, contest, 0)):
+    # Not stratified: with the same hits in every fold, the chance in their number would be missing.
+    alike = np.zeros(evaluation.n, dtype=bool)
+    numbers = fold_numbers(alike, contest.folds, np.random.default_rng([contest.seed, 0]))
+    for fold in range(contest.folds):
+        keep = np.flatnonzero(numbers != fold)
         part = {name: c.take(keep).scores(contest.names, contest.fit.metrics) for name, c in calibrated.items()}
         found.append(Outcome(LEFT_OUT, calibration.n, keep.size, part, failures))
     return found

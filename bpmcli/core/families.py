@@ -176,9 +176,11 @@ class Curve(NamedTuple):
     def __call__(self, log_odds: Floats) -> Pair:
         """(g, 1 − g) at the given log-odds."""
         columns = self.family.columns(log_odds)
-        theta = np.array(self.params or (1.0,))
-        # A parameter of zero leaves its column out, even where that column is infinite.
-        eta = theta[theta != 0] @ columns[theta != 0]
+        eta = np.zeros_like(columns[0])
+        # Term by term, not by BLAS, whose last bit depends on where in the array a row stands.
+        for parameter, column in zip(self.params or (1.0,), columns, strict=True):
+            if parameter:  # zero leaves its column out, even where that column is infinite
+                eta += parameter * column
         return self.family.link.inverse(eta)
 
     def at(self, confidences: Floats) -> Floats:

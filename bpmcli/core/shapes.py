@@ -172,6 +172,10 @@ class Batch:
     def evaluate(self, theta: Floats) -> Evaluated:
         raise NotImplementedError
 
+    def bend(self, theta: Floats) -> Floats:
+        """∂²g/∂θ² over ∂g/∂θ where only one parameter bends g: 1 for a log slope, 1 − 2σ(k) for an end."""
+        raise NotImplementedError
+
     def members(self, theta: Floats) -> list[Member]:
         raise NotImplementedError
 
@@ -208,6 +212,12 @@ class FormulaBatch(Batch):
         jacobian = np.concatenate([slopes * keep[:, :, None], by_end[:, None]], axis=1) * self.free[:, :, None]
         return keep * h + drop * self.floor, keep * miss + drop * self.ceiling, jacobian
 
+    def bend(self, theta: Floats) -> Floats:
+        out = np.zeros_like(theta)
+        out[:, 0] = 1.0
+        out[:, 3] = -np.tanh(theta[:, 3] / 2)
+        return out
+
     def members(self, theta: Floats) -> list[Member]:
         rows = np.where(self.free, theta, 0.0)
         return [Member(*kind, tuple(row)) for kind, row in zip(self.kinds, rows.tolist(), strict=True)]
@@ -239,6 +249,11 @@ class WalkBatch(Batch):
         g, miss = _sigmoid_pair(rises.sum(axis=1) + theta[:, :1])
         slope = (g * miss)[:, None]
         return g, miss, np.concatenate([slope, slope * rises], axis=1)
+
+    def bend(self, theta: Floats) -> Floats:
+        out = np.ones_like(theta)
+        out[:, 0] = 0.0
+        return out
 
     def members(self, theta: Floats) -> list[Member]:
         return [Member("walk", "", tuple(row), tuple(self.knots.tolist())) for row in theta.tolist()]

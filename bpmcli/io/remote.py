@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from typing import Any
 
 from bpmcli.errors import DataError, UsageError
@@ -20,21 +19,8 @@ def is_remote(path: str) -> bool:
 
 
 def opened(path: str) -> Any:
-    """What libraries open: the path itself if it is local, otherwise a seekable file."""
-    return _open(path) if is_remote(path) else _Local(path)
-
-
-class _Local:
-    """A local path under `with`."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def __enter__(self) -> str:
-        return self.path
-
-    def __exit__(self, *_: object) -> None:
-        pass
+    """Under `with`, what libraries open: the path itself if it is local, otherwise a seekable file."""
+    return _open(path) if is_remote(path) else nullcontext(path)
 
 
 def _filesystem(path: str) -> tuple[Any, str, bool]:
@@ -63,18 +49,15 @@ def _arrow_filesystem(path: str) -> tuple[Any, str]:
         raise UsageError(f"{path}: cannot be opened ({error})", HINT) from None
 
 
-@contextmanager
-def _open(path: str) -> Iterator[Any]:
+def _open(path: str) -> Any:
     filesystem, inner, spec = _filesystem(path)
     try:
-        handle = filesystem.open(inner, "rb") if spec else filesystem.open_input_file(inner)
+        return filesystem.open(inner, "rb") if spec else filesystem.open_input_file(inner)
     except OSError:
         raise
     except Exception as error:
         # Every store has exceptions of its own.
         raise DataError(f"cannot be opened: {error}") from None
-    with handle:
-        yield handle
 
 
 def size(path: str) -> int:

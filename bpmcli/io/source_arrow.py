@@ -136,7 +136,7 @@ class _TextSource(_ArrowSource):
         if "://" in self.path:
             from bpmcli.io.remote import opened
 
-            raw = opened(self.path).__enter__()
+            raw = opened(self.path)
         return pa.input_stream(raw, compression="gzip" if self.path.endswith(".gz") else None)
 
     def size(self) -> int:

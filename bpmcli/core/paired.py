@@ -1,0 +1,104 @@
+"""Two models on the same rows: the difference of every metric, with an interval and a P-value.
+
+Rows are resampled jointly, so what both models share cancels. The P-value inverts the percentile
+interval: the smallest level at which it leaves zero out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from bpmcli.core.intervals import BIN_CAP, bias_corrected
+from bpmcli.core.metrics import MetricOptions, measure
+from bpmcli.core.rows import Rows
+from bpmcli.core.sample import Floats, Sample
+from bpmcli.errors import DataError
+
+
+class Difference(NamedTuple):
+    """Second model less first: negative means that the second is better calibrated."""
+
+    metric: str
+    first: float | None
+    second: float | None
+    difference: float | None
+    low: float | None
+    high: float | None
+    p_value: float | None
+
+
+class _Resampler:
+    """The cells of a model's rows, refilled with the rows that were drawn."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.sample = rows.sample
+        # Sample clears the lowest bit of the log-odds, so rows are found again by position.
+        self.cell = np.minimum(
+            np.searchsorted(self.sample.log_odds, rows.log_odds, side="right") - 1, self.sample.mass.size - 1
+        )
+        self.cell = np.maximum(self.cell, 0)
+        self.hits = rows.hits.astype(np.float64)
+        self.weights = np.ones(rows.n) if rows.weights is None else rows.weights
+
+    def draw(self, counts: Floats) -> Sample:
+        size = self.sample.mass.size
+        worth = counts * self.weights
+        mass = np.bincount(self.cell, worth, size)
+        hits = np.bincount(self.cell, worth * self.hits, size)
+        keep = mass > 0
+        s = self.sample
+        scale = s.n / mass.sum()
+        return Sample(
+            s.log_odds[keep], s.confidences[keep], s.complements[keep], mass[keep] * scale, hits[keep] * scale,
+            s.n, s.effective_n, weighted=True,
+        )  # fmt: skip
+
+
+def same_rows(first: Rows, second: Rows) -> None:
+    """Refuse two files that cannot be of the same rows."""
+    if first.n != second.n:
+        raise DataError(f"one file has {first.n} rows, the other {second.n}", "a paired comparison needs the same rows")
+    if first.labels is not None and second.labels is not None:
+        different = np.flatnonzero(first.labels != second.labels)
+        if different.size:
+            raise DataError(
+                f"the labels differ in {different.size} rows (first in row {int(different[0]) + 1})",
+                "a paired comparison needs the same rows in the same order",
+            )
+    if first.target != second.target:
+        raise DataError("one file is about P(y = 1), the other about the predicted class")
+
+
+def paired_differences(
+    first: Rows, second: Rows, names: Sequence[str], options: MetricOptions, level: float = 0.95,
+    runs: int = 1000, seed: int = 0,
+) -> list[Difference]:  # fmt: skip
+    """Every metric of both models and their difference, from `runs` joint resamples of the rows."""
+    same_rows(first, second)
+    exact = [measure(rows.sample, names, options) for rows in (first, second)]
+    if options.bins is None and first.n > 20 * BIN_CAP[1]:
+        options = MetricOptions(**{**options.__dict__, "bins": BIN_CAP})
+    models = [_Resampler(first), _Resampler(second)]
+    rng = np.random.default_rng(seed)
+    drawn: dict[str, list[float]] = {name: [] for name in names}
+    for _ in range(runs):
+        counts = np.bincount(rng.integers(0, first.n, first.n), minlength=first.n).astype(np.float64)
+        before, after = (measure(model.draw(counts), names, options) for model in models)
+        for name in names:
+            a, b = before[name].value, after[name].value
+            if a is not None and b is not None:
+                drawn[name].append(b - a)
+    out = []
+    for name in names:
+        a, b = exact[0][name].value, exact[1][name].value
+        if a is None or b is None or len(drawn[name]) < 2:
+            out.append(Difference(name, a, b, None if a is None or b is None else b - a, None, None, None))
+            continue
+        d = np.array(drawn[name])
+        low, high = bias_corrected(d, b - a, level)
+        side = min(np.sum(d <= 0), np.sum(d >= 0))
+        out.append(Difference(name, a, b, b - a, low, high, float(min(1.0, 2 * (side + 1) / (d.size + 1)))))
+    return out

@@ -1,0 +1,192 @@
+"""compare calibrators: the real command."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bpmcli.core.calibrators import METHODS
+from bpmcli.core.metrics import METRICS
+
+Run = Callable[..., Any]
+SAMPLE_DATA = Path(__file__).resolve().parents[2] / "sample_data"
+VAL, TEST, OVER = (SAMPLE_DATA / f"digits_{name}.npz" for name in ("val", "test", "overconfident"))
+FEW = ("--method", "identity", "--method", "platt", "-m", "ks")
+PAIR = ("compare", "calibrators", "--calibration", VAL, "--evaluation", TEST)
+CROSS = ("compare", "calibrators", "--folds", 3, "--repeats", 2, *FEW)
+
+
+def document(run: Run, *argv: object) -> Any:
+    return json.loads(run(*argv, "-f", "json").out)
+
+
+def tidy(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_two_files_every_calibrator_every_score(run: Run) -> None:
+    found = document(run, *PAIR, "--folds", 3)
+    scores = found["inputs"][0]["scores"]
+    assert {s["method"] for s in scores} == set(METHODS)
+    assert {s["score"] for s in scores} == {*METRICS, "brier", "nll", "kept"}
+    assert found["evaluation"] == "held-out"
+    assert found["inputs"][0]["rows"] == [599, 599]
+    assert found["inputs"][0]["choice"]["by"] == "nll"
+    nll = {s["method"]: s for s in scores if s["score"] == "nll"}
+    best = found["inputs"][0]["choice"]["best"][0]
+    assert nll[best]["value"] == min(s["value"] for s in nll.values())
+    assert best != "identity"
+    assert nll["identity"]["p_value"] < 0.05
+    assert "identity" not in found["inputs"][0]["choice"]["not_significantly_worse"]
+
+
+def test_the_figures_are_those_of_fit_apply_metrics(run: Run) -> None:
+    run("fit", VAL, "--method", "platt", "-o", "p.json")
+    run("apply", "p.json", TEST, "-o", "out.npz", "--allow-argmax-change")
+    probs, labels = (np.load("out.npz")[k] for k in ("probs", "labels"))
+    top = np.load(TEST)["logits"].argmax(axis=1)
+    g, hits = probs[np.arange(599), top], top == labels
+    scores = document(run, *PAIR, *FEW)["inputs"][0]["scores"]
+    by = {(s["method"], s["score"]): s["value"] for s in scores}
+    assert by["platt", "brier"] == pytest.approx(np.mean((g - hits) ** 2), rel=1e-9)
+    assert by["platt", "nll"] == pytest.approx(-np.mean(np.log(np.where(hits, g, 1 - g))), rel=1e-9)
+    raw = json.loads(run("metrics", TEST, "-m", "ks", "-f", "json").out)["results"][0]["metrics"]["ks"]["value"]
+    assert by["identity", "ks"] == pytest.approx(raw, rel=1e-9)
+
+
+def test_the_table_says_how_it_was_made(run: Run) -> None:
+    out = run(*PAIR, *FEW).out
+    assert out.startswith("held-out: fitted to 599 rows of")
+    assert "* best, ~ not significantly worse (paired t-test, jackknife over folds" in out
+    out = run(*CROSS, OVER).out
+    assert "3-fold cross-validation of 1797 rows" in out
+    assert "2 times, stratified by hit" in out
+    assert "Nadeau-Bengio" in out
+    assert "in-sample" not in out
+
+
+@pytest.mark.parametrize("format_", ["table", "markdown", "csv", "json"])
+def test_in_sample_is_stamped(run: Run, format_: str) -> None:
+    argv = ("compare", "calibrators", TEST, "--in-sample", *FEW)
+    out = run(*argv, "-f", format_, "-o", "t.csv").out
+    assert "in-sample" in out
+    if format_ == "table":
+        assert out.startswith("in-sample")
+        assert "no verdict" in out
+    assert {row["evaluation"] for row in tidy(Path("t.csv").read_text())} == {"in-sample"}
+    # Several files: the summary is stamped as well.
+    assert "in-sample" in run("compare", "calibrators", TEST, VAL, "--in-sample", *FEW).out
+
+
+def test_fitted_rows_are_never_scored_silently(run: Run) -> None:
+    Path("copy.npz").write_bytes(VAL.read_bytes())
+    for path in (VAL, "copy.npz"):
+        err = run("compare", "calibrators", "--calibration", VAL, "--evaluation", path, code=2).err
+        assert "fitted to the same rows" in err
+        assert "--in-sample" in err
+    data = np.load(VAL)
+    np.savez("half.npz", logits=data["logits"][:300], labels=data["labels"][:300])
+    err = run("compare", "calibrators", "--calibration", VAL, "--evaluation", "half.npz", *FEW).err
+    assert "300 of 300 evaluation rows are also calibration rows" in err
+    assert "also calibration rows" not in run(*PAIR, *FEW).err
+
+
+def test_a_sorted_file_gives_the_same_answer(run: Run) -> None:
+    data = np.load(OVER)
+    hits = data["logits"].argmax(axis=1) == data["labels"]
+    order = np.lexsort((data["labels"], hits))
+    np.savez("sorted.npz", logits=data["logits"][order], labels=data["labels"][order])
+    a, b = (document(run, *CROSS, path)["inputs"][0]["scores"] for path in (OVER, "sorted.npz"))
+    for one, two in zip(a, b, strict=True):
+        if one["score"] in ("nll", "brier"):
+            assert one["value"] == pytest.approx(two["value"], rel=0.05)
+            assert two["standard_error"] < 3 * one["standard_error"]
+
+
+def test_several_files_make_a_tidy_table_and_ranks(run: Run) -> None:
+    import pyarrow.parquet as pq
+
+    out = run(*CROSS, OVER, TEST, "-o", "t.parquet").out
+    assert "mean rank over 2 inputs" in out
+    assert out.splitlines()[3].split()[:4] == ["platt", "2", "2", "2"]
+    found = pq.read_table("t.parquet").to_pylist()
+    assert len(found) == 2 * 2 * 4
+    assert {row["input"] for row in found} == {str(OVER), str(TEST)}
+    run(*CROSS, OVER, TEST, "-o", "t.csv")
+    assert [row["method"] for row in tidy(Path("t.csv").read_text())] == [row["method"] for row in found]
+    places = document(run, *CROSS, OVER, TEST)["ranks"]
+    assert {p["score"] for p in places} == {"ks", "brier", "nll", "kept"}
+    pairs = ("--calibration", VAL, "--evaluation", TEST, "--calibration", VAL, "--evaluation", OVER)
+    assert len(document(run, "compare", "calibrators", *pairs, *FEW)["inputs"]) == 2
+
+
+def test_one_and_two_workers_agree(run: Run) -> None:
+    one, two = (run(*CROSS, OVER, "-f", "csv", "-j", jobs).out for jobs in (1, 2))
+    assert one == two
+    assert run(*CROSS, OVER, "-f", "csv", "--seed", 1).out != one
+
+
+def test_learning_curve(run: Run) -> None:
+    argv = (*CROSS, OVER, "--learning-curve", "30,600,5000", "--method", "bpm")
+    ran = run(*argv)
+    assert "30        600" in ran.out
+    assert "too few of 1797 rows for calibration sets of 5000" in ran.err
+    assert "bpm failed in 6 of 6 fits to 30 rows" in ran.err
+    scores = document(run, *argv)["inputs"][0]["scores"]
+    nll = {(s["method"], s["calibration_rows"]): s["value"] for s in scores if s["score"] == "nll"}
+    assert nll["platt", 600] < nll["platt", 30]
+    assert nll["bpm", 30] is None
+    ran = run(*PAIR, *FEW, "--learning-curve", "50,300", "--repeats", 1)
+    assert "held-out nll by number of calibration rows, mean of 5 draws" in ran.out
+    out = run(*CROSS, OVER, TEST, "--learning-curve", "50,300").out
+    assert "mean rank by nll over 2 inputs, by number of calibration rows" in out
+
+
+def test_bare_confidences_leave_out_what_needs_all_classes(run: Run) -> None:
+    rng = np.random.default_rng(0)
+    s = rng.beta(2, 0.5, 300)
+    np.savez("bare.npz", confidence=s, hit=rng.random(300) < s**2)
+    ran = run("compare", "calibrators", "bare.npz", "--folds", 2, "--repeats", 1, *FEW, "--method", "temperature")
+    assert "only confidences: temperature" in ran.err
+    assert "temperature" not in ran.out
+    assert "kept" not in ran.out.splitlines()[4]
+    ran = run("compare", "calibrators", "bare.npz", "--method", "ets", code=3)
+    assert "bare.npz: ets: only confidences here" in ran.err
+    ran = run("compare", "calibrators", "bare.npz", VAL, "--in-sample", "--method", "ets", "-m", "ks", code=3)
+    assert "bare.npz" in ran.err
+    assert "ets" in ran.out  # the other file is still worked
+
+
+def test_rank_by_decides(run: Run) -> None:
+    found = document(run, *PAIR, *FEW, "--rank-by", "ece")
+    assert found["inputs"][0]["choice"]["by"] == "ece"
+    assert "ece" in {s["score"] for s in found["inputs"][0]["scores"]}
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        ((), "give --calibration and --evaluation"),
+        ((VAL, "--calibration", VAL), "give --calibration and --evaluation"),
+        (("--calibration", VAL), "1 --calibration but 0 --evaluation"),
+        ((VAL, "--folds", 1), "--folds must be at least 2"),
+        ((VAL, "--repeats", 0), "--repeats must be at least 1"),
+        ((VAL, "--rank-by", "x"), "unknown score 'x'"),
+        ((VAL, "--method", "x"), "unknown method 'x'"),
+        ((VAL, "--metric", "x"), "unknown metric 'x'"),
+        ((VAL, "-o", "t.xyz"), "cannot write '.xyz'"),
+        ((VAL, "--in-sample", "--learning-curve", "50"), "exclude each other"),
+        ((VAL, "--in-sample", "--repeats", "2"), "--repeats goes with"),
+        ((VAL, "--learning-curve", "x"), "expected sizes"),
+        (("--calibration", VAL, "--evaluation", TEST, "--in-sample"), "--in-sample takes one file"),
+    ],
+)
+def test_usage_errors(run: Run, argv: tuple[object, ...], said: str) -> None:
+    assert said in run("compare", "calibrators", *argv, code=2).err

@@ -1,0 +1,64 @@
+"""Paired differences: sign, interval, P-value, and refusal of rows that are not the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bpmcli.core.metrics import MetricOptions
+from bpmcli.core.paired import paired_differences
+from bpmcli.core.rows import Rows
+from bpmcli.core.sample import sigmoid
+from bpmcli.errors import DataError
+
+NAMES = ["ece", "ks"]
+
+
+def models(n: int = 1500, seed: int = 0) -> tuple[Rows, Rows]:
+    """An over-confident model, and the same model calibrated."""
+    rng = np.random.default_rng(seed)
+    x = np.abs(rng.normal(0, 2, n))
+    hits = rng.random(n) < sigmoid(x)
+    return Rows(2 * x, hits), Rows(x, hits)
+
+
+def test_a_better_model_is_found_better():
+    worse, better = models()
+    for found in paired_differences(worse, better, NAMES, MetricOptions(), runs=100):
+        assert found.first is not None
+        assert found.second is not None
+        assert found.difference == pytest.approx(found.second - found.first)
+        assert found.difference < 0
+        assert found.high is not None
+        assert found.high < 0
+        assert found.p_value is not None
+        assert found.p_value < 0.05
+
+
+def test_a_model_does_not_differ_from_itself():
+    worse, _ = models()
+    for found in paired_differences(worse, worse, NAMES, MetricOptions(), runs=50):
+        assert found.difference == 0.0
+        assert (found.low, found.high) == (0.0, 0.0)
+        assert found.p_value == 1.0
+
+
+def test_pairing_beats_two_separate_intervals():
+    # Two nearly equal models: their difference is known far better than either error.
+    rng = np.random.default_rng(0)
+    worse, _ = models(800)
+    other = Rows(worse.log_odds * 1.01, worse.hits)
+    (found,) = paired_differences(worse, other, ["ks"], MetricOptions(), runs=100, seed=int(rng.integers(9)))
+    assert found.low is not None
+    assert found.high is not None
+    assert found.high - found.low < 0.005
+
+
+def test_rows_that_differ_are_refused():
+    a, _ = models(100)
+    with pytest.raises(DataError, match="one file has 100 rows, the other 99"):
+        paired_differences(a, a.take(np.arange(99)), NAMES, MetricOptions(), runs=2)
+    x = Rows(a.log_odds, a.hits, labels=np.arange(100) % 3)
+    y = Rows(a.log_odds, a.hits, labels=np.arange(1, 101) % 3)
+    with pytest.raises(DataError, match="the labels differ in 100 rows"):
+        paired_differences(x, y, NAMES, MetricOptions(), runs=2)
