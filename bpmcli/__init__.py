@@ -39,3 +39,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(_API[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

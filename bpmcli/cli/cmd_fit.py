@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -55,7 +54,8 @@ def fit(
     from bpmcli.cli.render import show
     from bpmcli.core.calibrators import FitOptions, method_named
     from bpmcli.engines.fitting import FitFile
-    from bpmcli.io.params import dumps
+    from bpmcli.io.documents import dumps
+    from bpmcli.io.outputs import output_paths
     from bpmcli.io.paths import expand
     from bpmcli.io.writers import write_text
 
@@ -90,16 +90,14 @@ def fit(
         results = console.progress(where.each(task, items), len(items), "fitting")
 
     documents, code = [], 0
-    for item, result in zip(items, results, strict=True):
+    targets = output_paths(items, output_dir, [".json"] * len(items)) if output_dir else [out or "-"] * len(items)
+    for item, target, result in zip(items, targets, results, strict=True):
         if isinstance(result, BpmError):
             console.show_error(result if item.path in result.message else result.at(item.path))
             code = result.exit_code if len(items) == 1 else 3
             continue
         document, notices = result
         console.show_notices(notices, item.path if len(items) > 1 else "")
-        target = out or "-"
-        if output_dir:
-            target = os.path.join(output_dir, os.path.splitext(item.relative)[0] + ".json")
         write_text(target, dumps(document))
         documents.append((target, document))
     if documents and (out not in (None, "-") or output_dir):

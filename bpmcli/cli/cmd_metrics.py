@@ -72,7 +72,7 @@ def metrics(
         raise UsageError("--noise-runs and --resamples must be positive")
     # A one-sided bound at level c is the end of a two-sided interval at level 2c - 1.
     level = gates.interval_level(interval, gate_confidence, bool(limits))
-    names = check_metric_names(metric or METRICS)
+    names = check_metric_names([n for m in metric or METRICS for n in m.lower().split(",")])
     # A gate measures its metric even if it was not asked for: it must never pass by omission.
     names += [g.metric for g in [*limits, *rises] if g.metric not in names]
     before = gates.load_baseline(baseline, asdict_json(options)) if baseline else None
@@ -90,10 +90,12 @@ def metrics(
         "gates": [v._asdict() for v in verdicts],
     }
     if records:
-        table = views.bins(records) if bins_table else views.metrics(records)
+        table = views.bins(records) if bins_table else views.metrics(records, wide=format_ == "csv")
         show(format_, views.within(table) if format_ in ("table", "markdown") else table, document)
     for verdict in verdicts:
-        if not verdict.passed:
+        if verdict.passed:
+            console.note(f"gate passed: {verdict}")
+        else:
             console.fail(f"gate failed: {verdict}")
     if failures:
         return failures[0][1].exit_code if len(items) == len(failures) else 3
@@ -132,4 +134,7 @@ def _measure(
             continue
         records.append(result.record)
         console.show_notices(result.notices, item.path if len(items) > 1 else "")
+        for name, found in result.record["metrics"].items():
+            if found["value"] is None:
+                console.note(f"note: {item.path}: no {name}: {found['why_missing']}")
     return records, failures

@@ -39,10 +39,13 @@ def simulate(
     from bpmcli.core.sample import sigmoid
     from bpmcli.core.simulate import custom_truth, truth_by_name
     from bpmcli.core.simulate import simulate as draw
+    from bpmcli.io.documents import dumps
     from bpmcli.io.sources import suffix_of
     from bpmcli.io.writers import open_writer, write_text
 
     format_ = output.resolve()
+    if format_ != "table" and out in (None, "-"):
+        raise UsageError(f"--format {format_} describes the file that -o names", "give -o FILE, or leave --format out")
     if (truth is None) == (curve is None) or (curve is None) != (beta is None):
         raise UsageError("give D1 … D5, or both --curve and --beta", "bpmcli simulate D1 -n 10000 -o d1.parquet")
     if not (np.isfinite(p) and p >= 1):
@@ -68,7 +71,7 @@ def simulate(
         writer.write(columns)
     if out and out != "-" and suffix_of(out) not in (".parquet", ".pq", ".arrow", ".feather", ".npz"):
         # Text formats have no room for metadata.
-        write_text(out + ".meta.json", json.dumps(facts, indent=2) + "\n")
+        write_text(out + ".meta.json", dumps({"schema": "bpmcli/simulation", "version": 1, **facts}))
     if out and out != "-":
         shown = [[k, f"Beta({v[0]:g}, {v[1]:g})" if isinstance(v, list) else v] for k, v in facts.items() if k != "tce"]
         rows: list[list[Any]] = [*shown, ["exact TCE", facts["tce"]]]

@@ -54,8 +54,10 @@ def parse_limits(option: str, texts: Sequence[str]) -> list[Limit]:
     limits = []
     for text in texts:
         name, equals, number = text.partition("=")
-        if not equals or name not in METRICS:
-            raise UsageError(f"{option} {text}: expected METRIC=NUMBER", "metrics: " + ", ".join(METRICS))
+        if not equals:
+            raise UsageError(f"{option} {text}: expected METRIC=NUMBER", f"{option} ece=0.05")
+        if name not in METRICS:
+            raise UsageError(f"{option} {text}: unknown metric '{name}'", "choose from " + ", ".join(METRICS))
         try:
             value = float(number)
         except ValueError:
@@ -85,6 +87,12 @@ def judge(
             verdicts.append(Verdict(record["input"], gate.metric, gate.limit, value, passed, None, bound))
         if baseline is not None:
             before = _matching(record, baseline, single=len(records) == 1)
+            for what in ("target", "weighted"):
+                if before.get(what) != record[what]:
+                    raise DataError(
+                        f"the baseline has {what} = {before.get(what)}, this run {record[what]}",
+                        "measure both the same way (--event, --weight)",
+                    )
             for gate in rises:
                 old = before["metrics"].get(gate.metric, {}).get("value")
                 if old is None:

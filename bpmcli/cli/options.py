@@ -20,6 +20,17 @@ Inputs = Annotated[
     list[str],
     typer.Argument(help="Files, globs, directories, or - for csv/jsonl on standard input.", metavar="INPUT..."),
 ]
+
+
+def _job_count(jobs: int) -> int:
+    if jobs < 0:
+        raise UsageError(f"-j must not be negative, not {jobs}", "0 means one per core")
+    return jobs
+
+
+Jobs = Annotated[
+    int, typer.Option("-j", "--jobs", callback=_job_count, help="Work this many files at a time; 0 = one per core.")
+]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of every random draw.")]
 
 
@@ -76,7 +87,7 @@ class BatchArgs(NamedTuple):
     """How several files are worked."""
 
     pool: Annotated[bool, typer.Option("--pool", help="Take all inputs as one sample.")] = False
-    jobs: Annotated[int, typer.Option("-j", "--jobs", help="Work this many files at a time; 0 = one per core.")] = 1
+    jobs: Jobs = 1
 
 
 class ScaleArgs(NamedTuple):
@@ -100,6 +111,18 @@ class ScaleArgs(NamedTuple):
             raise UsageError("--scheduler goes with --engine dask")
         mode = "exact" if self.exact else "summary" if self.summary else "auto"
         return Scale(jobs, mode, self.engine, self.scheduler)
+
+
+class QuietArgs(NamedTuple):
+    """For commands whose data has its own format."""
+
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes, no progress.")] = False
+
+    def resolve(self) -> None:
+        """Quiet takes effect."""
+        from bpmcli.cli import console
+
+        console.quiet = console.quiet or self.quiet
 
 
 class OutputArgs(NamedTuple):

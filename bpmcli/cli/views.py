@@ -17,9 +17,9 @@ from bpmcli.io.sources import open_source
 Record = Mapping[str, Any]
 
 
-def metrics(records: Sequence[Record]) -> Table:
-    """One input: a line per figure. Several: a line per input."""
-    if len(records) == 1:
+def metrics(records: Sequence[Record], wide: bool = False) -> Table:
+    """One input: a line per figure. Several, or `wide`: a line per input."""
+    if len(records) == 1 and not wide:
         return _one(records[0])
     shown = ["n", "accuracy", "mean_confidence", "saturated"]
     names = list(records[0]["metrics"])
@@ -29,13 +29,13 @@ def metrics(records: Sequence[Record]) -> Table:
     floor = "noise_floor" in records[0]
     bounded = any("level" in m for m in records[0]["metrics"].values())
     head += [f"{name} {end}" for name in names for end in ("low", "high") if bounded]
-    head += [f"{name} floor" for name in names if floor]
+    head += [f"{name} {what}" for name in names for what in ("floor", "P-value") if floor]
     rows: list[list[Cell]] = []
     for record in records:
         row: list[Cell] = [record["input"], *(record.get(s) for s in shown)]
         row += [record["metrics"][name]["value"] for name in names]
         row += [record["metrics"][name].get(end) for name in names for end in ("low", "high") if bounded]
-        row += [(record["noise_floor"][name] or {}).get("mean") for name in names if floor]
+        row += [(record["noise_floor"][n] or {}).get(w) for n in names for w in ("mean", "p_value") if floor]
         rows.append(row)
     return Table(head, rows, f"calibration of {_target(records[0])}")
 
@@ -43,7 +43,8 @@ def metrics(records: Sequence[Record]) -> Table:
 def within(table: Table) -> Table:
     """The same table for reading: what all inputs have in common of their path goes into the title."""
     names = [str(row[0]) for row in table.rows]
-    folder = os.path.commonprefix([os.path.dirname(name) + "/" for name in names])
+    # Prefixes, not paths: some names are addresses or "pooled (2 inputs)".
+    folder = os.path.commonprefix([os.path.dirname(name) + "/" for name in names])  # noqa: RUF071
     folder = folder[: folder.rfind("/") + 1]
     if not folder.strip("/") or table.columns[0] != "input":
         return table
@@ -77,7 +78,7 @@ def _one(record: Record) -> Table:
         rows.append(row)
     head = ["", "value"]
     head += [f"{100 * bounds:g} % low", "high"] if bounds else []
-    head += ["noise floor", "95 % of it", "P-value"] if floors else []
+    head += ["noise floor", "95th percentile", "P-value"] if floors else []
     title = f"{record['input']}: calibration of {_target(record)}"
     if record["target"] == "event":
         rows = [

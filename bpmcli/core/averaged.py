@@ -15,6 +15,7 @@ doubling any one scale moves the mean held-out Brier score and NLL by less than 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -84,8 +85,14 @@ class AveragedCurve:
         """Weight by end: free (""), ceiling, floor."""
         return _grouped((m.end for m in self.members), self.weights)
 
+    def explain(self, sample: Sample) -> str:
+        """The curve in a sentence, over the confidences of a sample."""
+        from bpmcli.core.explain_curve import explain
 
-def _grouped(names, weights):  # type: ignore[no-untyped-def]
+        return explain(self, sample)
+
+
+def _grouped(names: Iterable[str], weights: Iterable[float]) -> dict[str, float]:
     total: dict[str, float] = {}
     for name, weight in zip(names, weights, strict=True):
         total[name] = total.get(name, 0.0) + weight

@@ -197,7 +197,7 @@ class Curve(NamedTuple):
         return np.where(log_odds > 0, sigmoid(-log_odds) - miss, g - sigmoid(log_odds))
 
     def __str__(self) -> str:
-        return f"{self.family.name}:" + ",".join(f"{p:.6g}" for p in self.params)
+        return self.family.name + ":" * bool(self.params) + ",".join(f"{p:.6g}" for p in self.params)
 
 
 def parse_curve(text: str) -> Curve:

@@ -14,7 +14,7 @@ import numpy as np
 from bpmcli.core.intervals import BIN_CAP, bias_corrected
 from bpmcli.core.metrics import MetricOptions, measure
 from bpmcli.core.rows import Rows
-from bpmcli.core.sample import Floats, Sample
+from bpmcli.core.sample import Floats, Sample, make_room_for_hit
 from bpmcli.errors import DataError
 
 
@@ -35,11 +35,10 @@ class _Resampler:
 
     def __init__(self, rows: Rows) -> None:
         self.sample = rows.sample
-        # Sample clears the lowest bit of the log-odds, so rows are found again by position.
-        self.cell = np.minimum(
-            np.searchsorted(self.sample.log_odds, rows.log_odds, side="right") - 1, self.sample.mass.size - 1
-        )
-        self.cell = np.maximum(self.cell, 0)
+        x = rows.log_odds.copy()
+        make_room_for_hit(x)
+        # A row of weight zero is in no cell; wherever it lands it counts nothing.
+        self.cell = np.minimum(np.searchsorted(self.sample.log_odds, x), self.sample.mass.size - 1)
         self.hits = rows.hits.astype(np.float64)
         self.weights = np.ones(rows.n) if rows.weights is None else rows.weights
 

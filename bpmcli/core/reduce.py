@@ -22,6 +22,9 @@ PLAIN_LIMIT = 100.0
 SMALLEST_REST = 1e-200
 """Within these e^z needs no shift: x keeps an absolute error below 1e-13."""
 
+EDGE = 1e-15
+"""Confidences further than this from 0 and 1 have log-odds within BARE_LIMIT."""
+
 CLOSE = 1e-9
 """With a tie the log-odds are at most zero, up to rounding."""
 
@@ -152,11 +155,15 @@ def log_odds_of_confidences(
     """x from ŝ alone: |x| ≤ 37.4, the most a float64 confidence can say."""
     s = np.asarray(confidences, dtype=np.float64)
     check_probabilities(s, first_row, name)
-    s = np.minimum(s, 1.0)
+    low, high = s.min(initial=0.5), s.max(initial=0.5)
+    if high > 1.0:
+        s = np.minimum(s, 1.0)
     with np.errstate(divide="ignore"):
-        x = np.log(s) - np.log1p(-s)
-    clipped: Floats = np.clip(x, -BARE_LIMIT, BARE_LIMIT)
-    return clipped
+        x: Floats = np.log(s)
+        x -= np.log1p(-s)
+    if low < EDGE or high > 1.0 - EDGE:
+        np.clip(x, -BARE_LIMIT, BARE_LIMIT, out=x)
+    return x
 
 
 def _minus_log(rest: Floats) -> Floats:

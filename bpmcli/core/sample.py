@@ -28,6 +28,10 @@ BARE_LIMIT = 54 * math.log(2)
 """A bare float64 confidence cannot say more than this: 1 - 2**-54 rounds to 1."""
 
 
+ROUNDS_TO_ONE = 53 * math.log(2)
+"""Beyond these log-odds 1 + e^-x is 1, so the confidence is exactly 1 (or its complement is)."""
+
+
 class Sums(NamedTuple):
     """Cumulative sums at given positions of the sorted sample."""
 
@@ -82,8 +86,8 @@ class Sample:
 
     @cached_property
     def saturated(self) -> float:
-        """Share of rows whose confidence is exactly 1 in float64."""
-        return float(np.sum(self.mass[self.confidences == 1.0])) / self.n
+        """Share of rows whose confidence float64 cannot tell from 0 or 1."""
+        return float(np.sum(self.mass[np.abs(self.log_odds) > ROUNDS_TO_ONE])) / self.n
 
     @cached_property
     def mass_before(self) -> Floats:
@@ -139,17 +143,14 @@ def sample_from_log_odds(log_odds: npt.ArrayLike, hits: npt.ArrayLike, weights: 
         raise DataError("no rows")
     if h.size != x.size:
         raise DataError(f"{x.size} confidences but {h.size} hits")
-    if np.isnan(x).any():
+    if math.isnan(x.max()):
         row = int(np.flatnonzero(np.isnan(x))[0])
         raise DataError(f"confidence is not a number (row {row + 1})")
-    is_hit = h != 0
-    if not np.array_equal(is_hit, h):
+    is_hit = h if h.dtype == bool else h != 0
+    if is_hit is not h and not np.array_equal(is_hit, h):
         row = int(np.flatnonzero(is_hit != h)[0])
         raise DataError(f"hits must be 0 or 1, found {h[row]} (row {row + 1})")
-    np.clip(x, -LOG_ODDS_LIMIT, LOG_ODDS_LIMIT, out=x)
-    x += 0.0  # -0.0 becomes 0.0
-    bits = x.view(np.int64)
-    np.bitwise_and(bits, ~np.int64(1), out=bits)
+    bits = make_room_for_hit(x)
     if weights is not None:
         return _weighted_sample(x, is_hit, np.asarray(weights, dtype=np.float64).ravel())
     np.bitwise_or(bits, is_hit, out=bits)
@@ -162,6 +163,15 @@ def sample_from_log_odds(log_odds: npt.ArrayLike, hits: npt.ArrayLike, weights: 
     starts = np.concatenate([[0], np.flatnonzero(new) + 1])
     mass = np.diff(np.append(starts, x.size)).astype(np.float64)
     return _cells(x[starts], mass, np.add.reduceat(hit_bits, starts), x.size, float(x.size))
+
+
+def make_room_for_hit(x: Floats) -> Ints:
+    """Clip log-odds and clear their lowest bit, in place; their bits."""
+    np.clip(x, -LOG_ODDS_LIMIT, LOG_ODDS_LIMIT, out=x)
+    x += 0.0  # -0.0 becomes 0.0
+    bits = x.view(np.int64)
+    np.bitwise_and(bits, ~np.int64(1), out=bits)
+    return bits
 
 
 def sample_from_confidences(
@@ -197,4 +207,10 @@ def _weighted_sample(x: Floats, hits: npt.NDArray[np.bool_], weights: Floats) ->
 
 
 def _cells(x: Floats, mass: Floats, hits: Floats, n: int, effective_n: float, weighted: bool = False) -> Sample:
-    return Sample(x, sigmoid(x), sigmoid(-x), mass, hits, n, effective_n, weighted)
+    # sigmoid(x) and sigmoid(-x) of sorted log-odds, with one exponential for both.
+    below = int(np.searchsorted(x, 0.0))
+    e = np.exp(-np.abs(x))
+    total = 1.0 + e
+    confidences, complements = 1.0 / total, e / total
+    confidences[:below], complements[:below] = complements[:below].copy(), confidences[:below].copy()
+    return Sample(x, confidences, complements, mass, hits, n, effective_n, weighted)

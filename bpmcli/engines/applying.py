@@ -17,6 +17,7 @@ from bpmcli.core.notices import Notice, notice
 from bpmcli.core.rows import EVENT, Rows
 from bpmcli.core.sample import LOG_ODDS_LIMIT, Floats, sigmoid
 from bpmcli.errors import BpmError, DataError
+from bpmcli.io.columns import Lists
 from bpmcli.io.layout import InputOptions, Layout, understand
 from bpmcli.io.params import Params
 from bpmcli.io.readers import stream_rows
@@ -61,7 +62,7 @@ class ApplyFile:
         odd: Counter[str] = Counter()
         n, before, after = 0, 0.0, 0.0
         whole = calibrator.needs_distribution or self.params.groups is not None or layout.kind in ("logits", "probs")
-        with open_writer(output, suffix) as out:
+        with open_writer(output, suffix or source.suffixes[0]) as out:
             for part in stream_rows(source, layout, self.options, odd, distributions=whole, rest=True, outcomes=False):
                 fresh, confidence = self._by_group(part.rows, layout, odd)
                 columns = {**part.batch.columns, **part.batch.passed}
@@ -71,6 +72,8 @@ class ApplyFile:
                 after += float(confidence.sum())
             if not n:
                 raise DataError("no rows")
+            if suffix == ".npz" and (rest := source.leftovers()):
+                out.write(rest)
         notices = [notice("missing-skipped", count=odd["missing-skipped"])] if odd["missing-skipped"] else []
         if odd["below"]:
             code = "argmax-changed" if self.allow_argmax_change else "argmax-kept"
@@ -170,8 +173,16 @@ def replace_scores(columns: Mapping[str, Any], order: list[str], layout: Layout,
         elif len(layout.scores) > 1:
             out[_renamed(name, layout)] = fresh[:, layout.scores.index(name)]
         elif name == first:
-            out[_renamed(name, layout)] = fresh
+            out[_renamed(name, layout)] = _as_before(columns[name], fresh)
     return out
+
+
+def _as_before(old: Any, fresh: Any) -> Any:
+    """Lists stay lists, each of its own length."""
+    if not isinstance(old, Lists):
+        return fresh
+    inside = np.arange(fresh.shape[1]) < old.lengths[:, None]
+    return Lists(fresh[inside], old.lengths)
 
 
 def _renamed(name: str, layout: Layout) -> str:
@@ -187,5 +198,6 @@ def output_suffix(path: str, out: str | None) -> str:
     """The format to write: the target's suffix, otherwise the input's."""
     if out and out != "-":
         return suffix_of(out)
-    suffix = ".csv" if path == "-" else suffix_of(path)
-    return {".txt": ".csv", ".npy": ".npz"}.get(suffix, suffix)
+    # What standard input holds is known once it is read.
+    suffix = "" if path == "-" else suffix_of(path)
+    return {".npy": ".npz"}.get(suffix, suffix)

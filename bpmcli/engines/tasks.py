@@ -73,6 +73,7 @@ class MeasureFile:
             "input": name,
             "target": rows.target,
             "n": sample.n,
+            "weighted": sample.weighted,
             "accuracy": sample.accuracy,
             "mean_confidence": sample.mean_confidence,
             "saturated": sample.saturated,

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from bpmcli.errors import UsageError
+from bpmcli.errors import DataError, UsageError
 from bpmcli.io.sources import SOURCES, STDIN, suffix_of
 
 
@@ -27,7 +27,13 @@ def expand(arguments: Iterable[str]) -> list[Input]:
     for argument in arguments:
         for item in _expand_one(argument):
             found.setdefault(item.path, item)
-    return list(found.values())
+    items = list(found.values())
+    if len({item.relative for item in items}) < len(items):
+        # Same names in several folders: keep as much of the tree as tells them apart.
+        folders = [os.path.dirname(os.path.abspath(item.path)) for item in items]
+        base = os.path.commonpath(folders)
+        items = [Input(item.path, os.path.relpath(os.path.abspath(item.path), base)) for item in items]
+    return items
 
 
 def _expand_one(argument: str) -> list[Input]:
@@ -37,6 +43,7 @@ def _expand_one(argument: str) -> list[Input]:
         return _expand_remote(argument)
     if os.path.isdir(argument):
         files = sorted(str(p) for p in Path(argument).rglob("*") if p.is_file() and suffix_of(p.name) in SOURCES)
+        files = [f for f in files if not _is_companion(f)]
         files = [f for f in files if not any(part.startswith(".") for part in Path(f).relative_to(argument).parts)]
         if not files:
             raise UsageError(f"{argument}: no file with a known suffix below it", "known: " + ", ".join(SOURCES))
@@ -44,10 +51,17 @@ def _expand_one(argument: str) -> list[Input]:
     if not os.path.exists(argument) and glob.has_magic(argument):
         matches = sorted(m for m in glob.glob(argument, recursive=True) if os.path.isfile(m))
         if not matches:
-            raise UsageError(f"{argument}: no file matches")
+            raise DataError(f"{argument}: no file matches")
         base = os.path.commonpath([os.path.dirname(m) for m in matches]) if len(matches) > 1 else ""
         return [Input(m, os.path.relpath(m, base) if base else os.path.basename(m)) for m in matches]
     return [Input(argument, os.path.basename(argument))]
+
+
+def _is_companion(path: str) -> bool:
+    """x_labels.npy belongs to x_logits.npy and is no input of its own."""
+    from bpmcli.io.source_numpy import COMPANIONS
+
+    return path.endswith(".npy") and Path(path).stem.lower().endswith(COMPANIONS)
 
 
 def _expand_remote(argument: str) -> list[Input]:

@@ -162,7 +162,7 @@ class _TextSource(_ArrowSource):
 SHORTEST_LINE = 4
 
 
-@source("csv", ".csv", ".csv.gz", ".txt")
+@source("csv", ".csv", ".csv.gz")
 class CsvSource(_TextSource):
     """Comma-separated text with a header; gzip by suffix."""
 

@@ -20,6 +20,10 @@ def _rows_per_batch(widths: Sequence[int | None]) -> int:
     return max(1, BATCH_VALUES // max(1, sum(w or 1 for w in widths)))
 
 
+COMPANIONS = ("labels", "label", "hits", "hit", "pred", "weights")
+"""Files beside scores: x_logits.npy finds x_labels.npy."""
+
+
 class _NpyMember:
     """One array of an npz or npy file, read in chunks."""
 
@@ -106,6 +110,16 @@ class NpzSource(Source):
                 passed = {k: v for k, v in data.items() if k not in names}
                 yield Batch(start, count, {k: data[k] for k in names}, passed)
 
+    def leftovers(self) -> dict[str, Any]:
+        n = max((shape[0] for shape in self.shapes.values()), default=0)
+        out: dict[str, Any] = {}
+        with zipfile.ZipFile(self.path) as archive:
+            for name, shape in self.shapes.items():
+                if shape[0] != n:
+                    with archive.open(_member_name(archive, name)) as f:
+                        out[name] = _NpyMember(f, name).take(shape[0])
+        return out
+
 
 def _member_name(archive: zipfile.ZipFile, name: str) -> str:
     return f"{name}.npy" if f"{name}.npy" in archive.NameToInfo else name
@@ -146,7 +160,7 @@ class NpySource(Source):
         stem = Path(self.path).stem
         role = next((role for word, role in self.ROLES if word in stem.lower()), "array")
         self.files[role] = self.path
-        for word in ("labels", "label", "hits", "hit", "pred", "weights"):
+        for word in COMPANIONS:
             beside = re.sub("logits|probs|confidences|confidence|conf", word, stem, flags=re.IGNORECASE)
             path = Path(self.path).with_name(beside + ".npy")
             if beside != stem and path.exists():

@@ -80,6 +80,10 @@ class Source:
         """The batches; `numeric` names must be numbers, `rest` passes the other columns through."""
         raise NotImplementedError
 
+    def leftovers(self) -> dict[str, Any]:
+        """What is in the file but has no rows, such as class names."""
+        return {}
+
     def batches(self, names: Sequence[str], numeric: Sequence[str] = (), rest: bool = False) -> Iterator[Batch]:
         """The rows of the named columns, in order."""
         with self.reporting():
@@ -147,6 +151,10 @@ def open_source(path: str) -> Source:
 
     if path == STDIN:
         return _from_stdin()
+    if "://" not in path and not os.path.exists(path):
+        raise DataError("no such file" if path else "an empty name")
+    if os.path.isdir(path):
+        raise DataError("is a directory")
     suffix = suffix_of(path)
     found = SOURCES.get(suffix)
     by_content = _by_content(path)
@@ -191,10 +199,12 @@ def _from_stdin() -> Source:
         with open(copy.name, "rb") as f:
             start = f.read(4096).lstrip()
         if not start:
-            raise DataError("no rows on standard input")
+            raise DataError("no rows")
         for cls in SOURCES.values():
             if cls.magic and start.startswith(cls.magic):
-                raise DataError(f"standard input holds {cls.label}", "standard input takes csv or jsonl")
+                raise DataError(f"holds {cls.label}", "standard input takes csv or jsonl")
+        if b"\0" in start or start.startswith(b"\x1f\x8b"):
+            raise DataError("is not text", "standard input takes csv or jsonl, not compressed")
         if start.startswith(b"{"):
             found = SOURCES[".jsonl"](copy.name)
         else:

@@ -119,10 +119,12 @@ def open_writer(path: str, suffix: str | None = None, metadata: Mapping[str, str
         out.close()
 
 
-def spread_matrices(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Matrices as one column per class (`probs` becomes prob_0, prob_1, …)."""
+def spread_matrices(columns: Mapping[str, Any], flat: bool = False) -> dict[str, Any]:
+    """Matrices as one column per class (`probs` becomes prob_0, prob_1, …); if `flat`, lists as well."""
     out: dict[str, Any] = {}
     for name, values in columns.items():
+        if flat and isinstance(values, Lists):
+            values = values.matrix(np.nan)
         if isinstance(values, np.ndarray) and values.ndim == 2:
             stem = name.removesuffix("s")
             out.update({f"{stem}_{k}": values[:, k] for k in range(values.shape[1])})
@@ -156,7 +158,7 @@ class CsvWriter(_TextWriter):
     delimiter: ClassVar[str] = ","
 
     def write(self, columns: Mapping[str, Any]) -> None:
-        spread = spread_matrices(columns)
+        spread = spread_matrices(columns, flat=True)
         out = csv.writer(self.file, delimiter=self.delimiter, lineterminator="\n")
         if not self.started:
             out.writerow(spread)

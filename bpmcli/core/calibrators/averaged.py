@@ -1,0 +1,78 @@
+"""The average over shapes as a calibrator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from bpmcli.core.averaged import AveragedCurve, fit_averaged
+from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, method
+from bpmcli.core.families import Pair
+from bpmcli.core.rows import Rows
+from bpmcli.core.sample import Floats
+from bpmcli.core.shapes import ENDS, SHAPES, Member
+from bpmcli.core.tce_averaged import tce_averaged
+from bpmcli.errors import DataError
+
+SLOTS = 4
+
+
+@dataclass(frozen=True)
+class Averaged(Calibrator):
+    """Σ w_k g_k. Parameters of all members in one row: four for a formula, shift and log slopes for a walk."""
+
+    shapes: tuple[str, ...]
+    ends: tuple[str, ...]
+    weights: tuple[float, ...]
+    thetas: tuple[float, ...]
+    knots: tuple[float, ...]
+    """Of the walks, in log-odds."""
+
+    def __post_init__(self) -> None:
+        sizes = [self._size(shape) for shape in self.shapes]
+        if not len(self.shapes) == len(self.ends) == len(self.weights) > 0 or sum(sizes) != len(self.thetas):
+            raise DataError("shapes, ends, weights and thetas of the averaged curve do not fit together")
+        if not set(self.shapes) <= {*SHAPES, "walk"} or not set(self.ends) <= set(ENDS):
+            raise DataError(f"the averaged curve has an unknown shape or end: {', '.join({*self.shapes, *self.ends})}")
+
+    def _size(self, shape: str) -> int:
+        return len(self.knots) + 2 if shape == "walk" else SLOTS
+
+    @cached_property
+    def curve(self) -> AveragedCurve:
+        """The same as a curve."""
+        members, start = [], 0
+        for shape, end in zip(self.shapes, self.ends, strict=True):
+            stop = start + self._size(shape)
+            members.append(Member(shape, end, self.thetas[start:stop], self.knots if shape == "walk" else ()))
+            start = stop
+        return AveragedCurve(tuple(members), self.weights)
+
+    def __call__(self, log_odds: Floats) -> Pair:
+        return self.curve(log_odds)
+
+
+def calibrator_of(curve: AveragedCurve) -> Averaged:
+    """The curve's parameters, flat."""
+    members = curve.members
+    return Averaged(
+        tuple(m.shape for m in members),
+        tuple(m.end for m in members),
+        curve.weights,
+        tuple(value for m in members for value in m.theta),
+        next((m.knots for m in members if m.knots), ()),
+    )
+
+
+@method("bpm-averaged", "curve shapes as priors, averaged by their evidence", "bpmcli; MacKay 1992", Averaged)
+def fit(rows: Rows, options: FitOptions) -> Fitted:
+    """See `core.averaged`; the report says which shapes carried weight, and the curve in a sentence."""
+    sample = rows.sample
+    curve = fit_averaged(sample)
+    report = {
+        "explanation": curve.explain(sample),
+        "shapes": curve.shape_weights,
+        "ends": {end or "free": weight for end, weight in curve.end_weights.items()},
+        "tce": {"p": options.metrics.p, "value": tce_averaged(sample, options.metrics.p).value},
+    }
+    return Fitted(calibrator_of(curve), report)
