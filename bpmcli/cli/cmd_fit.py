@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bpmcli.cli.options import BatchArgs, CurveArgs, InputArgs, Inputs, OutputArgs, ScaleArgs, command
+from bpmcli.cli.options import BatchArgs, CurveArgs, InputArgs, OptionalInputs, OutputArgs, ScaleArgs, command
 from bpmcli.errors import BpmError, UsageError
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -17,15 +17,19 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 @app.command()
 @command
 def fit(
-    inputs: Inputs,
+    inputs: OptionalInputs = None,
     out: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Parameter file; standard output if not given.")
     ] = None,
     output_dir: Annotated[
         str | None, typer.Option("--output-dir", metavar="DIR", help="One parameter file per input, in the same tree.")
     ] = None,
-    method: Annotated[str, typer.Option("--method", help="Which calibrator.")] = "bpm",
+    method: Annotated[str, typer.Option("--method", help="Which calibrator; --method list explains them.")] = "bpm",
     optimizer: Annotated[str, typer.Option("--optimizer", help="newton, or nelder-mead: the paper's.")] = "newton",
+    plot: Annotated[
+        str | None,
+        typer.Option("--plot", metavar="FILE", help="Draw the curve over histogram binning: png, svg or pdf."),
+    ] = None,
     by: Annotated[
         str | None, typer.Option("--by", metavar="COLUMN", help="A calibrator for each value of this column.")
     ] = None,
@@ -50,7 +54,7 @@ def fit(
       bpmcli fit a.parquet b.parquet --pool -o params.json
       bpmcli fit val.parquet --by device -o params.json          one file, a curve per device
     """
-    from bpmcli.cli import console
+    from bpmcli.cli import console, views
     from bpmcli.cli.render import show
     from bpmcli.core.calibrators import FitOptions, method_named
     from bpmcli.engines.fitting import FitFile
@@ -60,10 +64,19 @@ def fit(
     from bpmcli.io.writers import write_text
 
     format_ = output.resolve()
+    if method == "list":
+        show(format_, views.method_list(), views.method_list_document())
+        return 0
     entry = method_named(method)
     if optimizer not in ("newton", "nelder-mead"):
         raise UsageError(f"--optimizer must be newton or nelder-mead, not '{optimizer}'")
-    items = expand(inputs)
+    items = expand(inputs or [])
+    if not items:
+        raise UsageError("no input", "bpmcli fit FILE -o params.json")
+    if plot:
+        from bpmcli.cli import pictures
+
+        pictures.check_picture(plot, items, batch.pool, method)
     if out and output_dir:
         raise UsageError("-o and --output-dir exclude each other")
     if len(items) > 1 and not (batch.pool or output_dir):
@@ -100,6 +113,8 @@ def fit(
         console.show_notices(notices, item.path if len(items) > 1 else "")
         write_text(target, dumps(document))
         documents.append((target, document))
+    if plot and documents:
+        pictures.fitted(plot, [document for _, document in documents], read.resolve())
     if documents and (out not in (None, "-") or output_dir):
         show(format_, _table(documents), {"schema": "bpmcli/fits", "version": 1, "fits": [d for _, d in documents]})
     elif documents and sys.stderr.isatty():

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from bpmcli import __version__
-from bpmcli.cli.options import BatchArgs, CurveArgs, InputArgs, OutputArgs, ScaleArgs, Seed, command
+from bpmcli.cli.options import BatchArgs, CurveArgs, InputArgs, OptionalInputs, OutputArgs, ScaleArgs, Seed, command
 from bpmcli.errors import BpmError, UsageError
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -18,7 +18,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 @app.command()
 @command
 def metrics(
-    inputs: Annotated[list[str] | None, typer.Argument(help="Files, globs, directories, or -.", metavar="INPUT...")] = None,
+    inputs: OptionalInputs = None,
     metric: Annotated[list[str] | None, typer.Option("--metric", "-m", help="Only this metric; repeatable.")] = None,
     list_: Annotated[bool, typer.Option("--list", help="Explain every metric and stop.")] = False,
     explain_input: Annotated[bool, typer.Option("--explain-input", help="Say how the inputs are understood, and stop.")] = False,
@@ -30,6 +30,7 @@ def metrics(
     noise_floor: Annotated[bool, typer.Option("--noise-floor", help="Also what a perfectly calibrated model would score.")] = False,
     noise_runs: Annotated[int, typer.Option("--noise-runs", help="Simulated outcomes behind the noise floor.")] = 200,
     bins_table: Annotated[bool, typer.Option("--bins-table", help="The bins themselves, for any plotter.")] = False,
+    plot: Annotated[str | None, typer.Option("--plot", metavar="FILE", help="A reliability diagram: png, svg or pdf.")] = None,
     fail_above: Annotated[list[str] | None, typer.Option("--fail-above", metavar="METRIC=X", help="Exit 1 if the metric exceeds X.")] = None,
     baseline: Annotated[str | None, typer.Option("--baseline", help="A saved run (--format json) to compare with.")] = None,
     max_increase: Annotated[list[str] | None, typer.Option("--max-increase", metavar="METRIC=X", help="Exit 1 if it rose by more than X.")] = None,
@@ -64,6 +65,10 @@ def metrics(
     if explain_input:
         return views.explain_inputs(items, read.resolve(), format_)
     options = curve.resolve(n_bins, binning)
+    if plot:
+        from bpmcli.cli import pictures
+
+        pictures.check_picture(plot, items, batch.pool)
     limits = gates.parse_limits("--fail-above", fail_above or [])
     rises = gates.parse_limits("--max-increase", max_increase or [])
     if bool(rises) != (baseline is not None):
@@ -92,6 +97,9 @@ def metrics(
     if records:
         table = views.bins(records) if bins_table else views.metrics(records, wide=format_ == "csv")
         show(format_, views.within(table) if format_ in ("table", "markdown") else table, document)
+    if plot and records:
+        failed = {name for name, _ in failures}
+        pictures.reliability(plot, [i.path for i in items if i.path not in failed], read.resolve(), n_bins, batch.pool)
     for verdict in verdicts:
         if verdict.passed:
             console.note(f"gate passed: {verdict}")

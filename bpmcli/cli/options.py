@@ -21,6 +21,11 @@ Inputs = Annotated[
     typer.Argument(help="Files, globs, directories, or - for csv/jsonl on standard input.", metavar="INPUT..."),
 ]
 
+OptionalInputs = Annotated[
+    list[str] | None,
+    typer.Argument(help="Files, globs, directories, or - for csv/jsonl on standard input.", metavar="INPUT..."),
+]
+
 
 def _job_count(jobs: int) -> int:
     if jobs < 0:

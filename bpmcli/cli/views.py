@@ -114,6 +114,28 @@ def metric_list_document() -> dict[str, Any]:
     }
 
 
+def method_list() -> Table:
+    """Every calibrator in a line."""
+    from bpmcli.core.calibrators import METHODS
+
+    rows: list[list[Cell]] = [
+        [m.name, m.summary, "all classes" if m.needs_distribution else "confidence", m.reference]
+        for m in METHODS.values()
+    ]
+    return Table(["method", "what it is", "works on", "reference"], rows)
+
+
+def method_list_document() -> dict[str, Any]:
+    """The same for --format json."""
+    from bpmcli.core.calibrators import METHODS
+
+    methods = [
+        {"name": m.name, "summary": m.summary, "needs_all_classes": m.needs_distribution, "reference": m.reference}
+        for m in METHODS.values()
+    ]
+    return {"schema": "bpmcli/method-list", "version": 1, "methods": methods}
+
+
 def explain_inputs(items: Sequence[Input], options: InputOptions, format_: str) -> int:
     """How each input is understood; nothing is computed."""
     rows: list[list[Cell]] = []
