@@ -9,20 +9,25 @@ from bpmcli.cli.compare_curves import compare_curves
 from bpmcli.cli.compare_metrics import compare_metrics
 from bpmcli.cli.compare_samples import compare_samples
 
-app = typer.Typer(
-    rich_markup_mode=None,
-    add_completion=False,
-    no_args_is_help=True,
-    help="Compare metrics or calibrators, on files or on known truth.",
-)
+HELP = """Compare metrics or calibrators, on files or on known truth.
+
+\b
+  bpmcli compare metrics before.npz after.npz
+  bpmcli compare calibrators --calibration val.npz --evaluation test.npz
+  bpmcli compare metrics --truth D1,D3 -n 500:5000:500 --runs 100 -j 0
+"""
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True, help=HELP)
 
 
 @app.callback()
 def _group() -> None:
-    """Compare metrics or calibrators, on files or on known truth."""
+    """Replaced by HELP."""
 
 
-app.command("calibrators")(compare_calibrators)
-app.command("metrics")(compare_metrics)
-app.command("curves")(compare_curves)
-app.command("samples")(compare_samples)
+_group.__doc__ = None
+
+app.command("metrics", short_help="Files side by side, or metrics against known truth.")(compare_metrics)
+app.command("calibrators", short_help="Calibrators on rows they were not fitted to.")(compare_calibrators)
+app.command("curves", short_help="Fitted curves against the true one: EAD, paired test.")(compare_curves)
+app.command("samples", short_help="Rows each method needs for a given error.")(compare_samples)

@@ -15,6 +15,8 @@ import numpy.typing as npt
 from bpmcli.core.sample import BARE_LIMIT, LOG_ODDS_LIMIT, Floats, Ints
 from bpmcli.errors import DataError
 
+MISSING = "--skip-missing leaves rows with NaN out"
+
 CHUNK_VALUES = 1 << 17
 """Scores per chunk: 1 MB of float64 stays in the cache."""
 
@@ -82,7 +84,7 @@ def reduce_logits(logits: npt.NDArray[np.generic], first_row: int = 0) -> Reduce
         best = z.argmax(axis=1)
         # NaN and inf win the argmax, so looking at the peak is looking at all.
         peak = z[np.arange(len(z)), best].astype(np.float64)
-        _refuse(~(peak < np.inf), first_row + start, "logits must be finite, found NaN or inf")
+        _refuse(~(peak < np.inf), first_row + start, "logits must be finite, found NaN or inf", MISSING)
         _refuse(peak == -np.inf, first_row + start, "logits must be finite, found a row of -inf")
         rest = _sum_of_others(z, best, buffer[: len(z)])
         margin = peak + _minus_log(rest)
@@ -143,9 +145,11 @@ def check_probabilities(values: Floats, first_row: int = 0, name: str = "probabi
     low, high = values.min(initial=0.0), values.max(initial=1.0)
     if low >= 0.0 and high <= ONE_ROUNDED:
         return
-    _refuse(~np.isfinite(values), first_row, f"{name} must be finite, found NaN or inf")
+    _refuse(~np.isfinite(values), first_row, f"{name} must be finite, found NaN or inf", MISSING)
     hint = "if these are logits, name them with --logits"
     _refuse(values < 0.0, first_row, f"{name} must not be negative, found {low:.6g}", hint)
+    if 1.5 < high <= 100:
+        hint += "; percentages: divide them by 100"
     _refuse(values > ONE_ROUNDED, first_row, f"{name} must not exceed 1, found {high:.6g}", hint)
 
 

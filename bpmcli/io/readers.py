@@ -118,6 +118,8 @@ def complete_batches(
     """Batches without missing values: such rows are left out if that was asked for, and refused otherwise."""
     names = layout.names if outcomes else [*layout.scores, *([layout.group] if layout.group else [])]
     for batch in source.batches(names, [n for n in layout.numeric if n in names], rest):
+        if options.skip_missing:
+            batch = _nan_is_missing(batch)
         if batch.missing is not None and batch.missing.any():
             if not options.skip_missing:
                 row = batch.start + int(np.flatnonzero(batch.missing)[0]) + 1
@@ -146,7 +148,7 @@ def rows_of(
     hits = hits_of(batch, layout, reduced, scores) if outcomes else np.zeros(batch.n, dtype=bool)
     weights = None
     if layout.weight and outcomes:
-        weights = np.asarray(batch.columns[layout.weight], dtype=np.float64)
+        weights = _weights(batch, layout.weight)
     labels = None
     if outcomes and layout.label and not layout.prediction and layout.target != EVENT:
         labels = _class_indices(batch.columns[layout.label], layout.classes)
@@ -158,6 +160,20 @@ def rows_of(
         reduced.log_odds, hits, weights, reduced.predictions, labels, groups, logits,
         layout.kind == "probs", layout.target,
     )  # fmt: skip
+
+
+def _nan_is_missing(batch: Batch) -> Batch:
+    """Arrays have no nulls: there NaN is what is missing."""
+    missing = np.zeros(batch.n, dtype=bool) if batch.missing is None else batch.missing
+    for values in batch.columns.values():
+        if isinstance(values, Lists):
+            bad = (
+                np.isnan(values.values) if values.values.dtype.kind == "f" else np.zeros(values.values.size, dtype=bool)
+            )
+            missing = missing | (np.bincount(np.repeat(np.arange(batch.n), values.lengths), bad, batch.n) > 0)
+        elif values.dtype.kind == "f":
+            missing = missing | np.isnan(values).reshape(batch.n, -1).any(axis=1)
+    return batch._replace(missing=missing)
 
 
 def _without_missing(batch: Batch) -> Batch:
@@ -257,6 +273,21 @@ def hits_of(batch: Batch, layout: Layout, reduced: Reduced | None, scores: Array
     assert reduced is not None
     hits: Array = reduced.predictions == index
     return hits
+
+
+def _weights(batch: Batch, name: str) -> Floats:
+    values = batch.columns[name]
+    if isinstance(values, Lists) or values.ndim != 1 or values.dtype.kind not in "fiub":
+        raise DataError(f"'{name}' must be one number per row")
+    weights = values.astype(np.float64)
+    bad = ~(np.isfinite(weights) & (weights >= 0))
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise DataError(
+            f"weights must be finite and not negative, found {weights[row]:g} (row {batch.start + row + 1})",
+            "a row that should not count has the weight 0",
+        )
+    return weights
 
 
 def _class_indices(labels: Array | Lists, classes: tuple[str, ...] | None) -> Ints:

@@ -20,6 +20,8 @@ def _rows_per_batch(widths: Sequence[int | None]) -> int:
     return max(1, BATCH_VALUES // max(1, sum(w or 1 for w in widths)))
 
 
+UNEQUAL = "arrays of one file describe the same rows; name another one with --label, --hit or --logits"
+
 COMPANIONS = ("labels", "label", "hits", "hit", "pred", "weights")
 """Files beside scores: x_logits.npy finds x_labels.npy."""
 
@@ -96,7 +98,7 @@ class NpzSource(Source):
         n = lengths[names[0]]
         for name in names:
             if lengths[name] != n:
-                raise DataError(f"'{names[0]}' has {n} rows but '{name}' has {lengths[name]}")
+                raise DataError(f"'{names[0]}' has {n} rows but '{name}' has {lengths[name]}", UNEQUAL)
         wanted = [name for name in wanted if lengths[name] == n]
         step = _rows_per_batch([self.columns[name].width for name in wanted])
         with self.opened() as raw, zipfile.ZipFile(raw) as archive, ExitStack() as stack:
@@ -185,7 +187,7 @@ class NpySource(Source):
             n = members[names[0]].shape[0]
             for k, m in members.items():
                 if m.shape[0] != n:
-                    raise DataError(f"'{names[0]}' has {n} rows but '{k}' has {m.shape[0]}")
+                    raise DataError(f"'{names[0]}' has {n} rows but '{k}' has {m.shape[0]}", UNEQUAL)
             step = _rows_per_batch([self.columns[k].width for k in wanted])
             for start in range(0, n, step):
                 count = min(step, n - start)

@@ -385,15 +385,25 @@ def test_weights(run):
     assert record["accuracy"] == pytest.approx(0.75)
     assert record["effective_n"] == pytest.approx(80.0)
     Path("b.csv").write_text("confidence,hit,w\n0.9,1,-1\n")
-    assert "must be finite and not negative, found -1.0 (row 1)" in run("metrics", "b.csv", "--weight", "w", code=3).err
+    assert (
+        "b.csv: weights must be finite and not negative, found -1 (row 1)"
+        in run("metrics", "b.csv", "--weight", "w", code=3).err
+    )
     assert "no column 'u'" in run("metrics", "a.csv", "--weight", "u", code=3).err
+
+
+def test_nan_rows_can_be_skipped(run):
+    np.savez("a.npz", logits=[[1.0, 0.0], [np.nan, 1.0], [0.0, 2.0]], labels=[0, 1, 1])
+    assert "--skip-missing" in run("metrics", "a.npz", code=3).err
+    ran = run("metrics", "a.npz", "--skip-missing", "--format", "json")
+    assert json.loads(ran.out)["results"][0]["n"] == 2
 
 
 def test_noise_floor_brackets_a_calibrated_model(run):
     run("simulate", "--curve", "identity", "--beta", "2,0.5", "-n", 1500, "-o", "calibrated.npz")
-    record = json.loads(
-        run("metrics", "calibrated.npz", "--noise-floor", "--noise-runs", 60, "--format", "json").out
-    )["results"][0]
+    record = json.loads(run("metrics", "calibrated.npz", "--noise-floor", "--noise-runs", 60, "--format", "json").out)[
+        "results"
+    ][0]
     for name, floor in record["noise_floor"].items():
         assert 0 < floor["mean"] < floor["high"], name
         assert floor["p_value"] > 0.01, name

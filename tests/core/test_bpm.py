@@ -40,9 +40,7 @@ def test_no_random_start_finds_a_better_optimum(name, n):
     f = objective(scheme_bins(sample, scheme_counts(n)), BETA)
     lower, upper = bounds(BETA, "paper")
     rng = np.random.default_rng(1)
-    best = min(
-        minimise(f, np.array([*rng.exponential(2, 2), rng.normal(0, 3)]), lower, upper).value for _ in range(20)
-    )
+    best = min(minimise(f, np.array([*rng.exponential(2, 2), rng.normal(0, 3)]), lower, upper).value for _ in range(20))
     assert fit.objective - 1 <= best + 1e-9
 
 
