@@ -20,6 +20,9 @@ def compare_metrics(
     metric: Annotated[list[str] | None, typer.Option("--metric", "-m", help="Only this metric; repeatable.")] = None,
     n_bins: Annotated[int, typer.Option("--n-bins", help="Bins of ece and ece-debiased.")] = 15,
     binning: Annotated[str, typer.Option("--binning", help="mass or width.")] = "mass",
+    paired: Annotated[bool, typer.Option("--paired", help="Two files of the same rows: differences with intervals.")] = False,
+    level: Annotated[float, typer.Option("--interval", metavar="LEVEL", help="Level of those intervals.")] = 0.95,
+    resamples: Annotated[int, typer.Option("--resamples", help="Joint resamples of the rows behind them.")] = 1000,
     seed: Seed = 0,
     *,
     truths: TruthArgs,
@@ -43,6 +46,8 @@ def compare_metrics(
         raise UsageError(
             "give files, or --truth", "bpmcli compare metrics a.npz b.npz, or --truth D1 -n 2000 --runs 100"
         )
+    if paired:
+        return _paired(inputs or [], names, options, read, truths, level, resamples, seed, format_)
     if inputs:
         return _files(inputs, names, options, read, truths, format_)
     return _truths(truths, names, options, read, seed, format_)
@@ -82,6 +87,37 @@ def _files(inputs: Sequence[str], names: tuple[str, ...], options: Any, read: In
         tidy = [{"input": r["input"], "metric": m, "value": r["metrics"][m]["value"]} for r in found for m in names]
         write_tidy(args.out, tidy)
     return code
+
+
+def _paired(inputs: Sequence[str], names: tuple[str, ...], options: Any, read: InputArgs, args: TruthArgs, level: float, resamples: int, seed: int, format_: str) -> int:  # fmt: skip
+    from bpmcli.cli import console
+    from bpmcli.cli.render import Table, show
+    from bpmcli.core.paired import paired_differences
+    from bpmcli.io.paths import expand
+    from bpmcli.io.readers import read_rows
+
+    items = expand(inputs)
+    if len(items) != 2:
+        hint = "bpmcli compare metrics old.npz new.npz --paired"
+        raise UsageError(f"--paired takes two files of the same rows, not {len(items)}", hint)
+    if not 0 < level < 1 or resamples < 1:
+        raise UsageError("--interval must lie between 0 and 1, and --resamples must be positive")
+    check_targets(args.out, None)
+    first, second = (read_rows(item.path, read.resolve()) for item in items)
+    for item, loaded in zip(items, (first, second), strict=True):
+        console.show_notices(loaded.notices, item.path)
+    found = [d._asdict() for d in paired_differences(first.rows, second.rows, names, options, level, resamples, seed)]
+    head = ["metric", "first", "second", "difference", f"{100 * level:g} % low", "high", "P-value"]
+    title = f"{items[1].path} less {items[0].path}, on the same {first.rows.n} rows (negative: the second is better)"
+    about = {"inputs": [item.path for item in items], "n": first.rows.n, "level": level, "resamples": resamples}
+    show(
+        format_,
+        Table(head, [list(d.values()) for d in found], title),
+        {"schema": "bpmcli/paired", "version": 1, **about, "differences": found},
+    )
+    if args.out:
+        write_tidy(args.out, found)
+    return 0
 
 
 def _truths(args: TruthArgs, names: tuple[str, ...], options: Any, read: InputArgs, seed: int, format_: str) -> int:

@@ -44,7 +44,8 @@ class Verdict(NamedTuple):
             )
         if self.bound is not None:
             where = "within" if self.passed else "and surely above"
-            return f"{self.input}: {self.metric} = {self.value:.5f} (at least {self.bound:.5f}), {where} the limit {self.limit:g}"
+            value = f"{self.value:.5f} (at least {self.bound:.5f})"
+            return f"{self.input}: {self.metric} = {value}, {where} the limit {self.limit:g}"
         verb = "within" if self.passed else f"{self.value - self.limit:.5f} above"
         return f"{self.input}: {self.metric} = {self.value:.5f}, {verb} the limit {self.limit:g}"
 

@@ -48,8 +48,8 @@ _CHUNK = 1 << 15  # rows worked at a time: their arrays stay in the cache
 _MOST = 1 << (62 - KEPT_BITS + MANTISSA_BITS)  # rows a cell can take before its sum overflows: 2·10^12
 
 
-_Convert = Callable[[Any, Floats, npt.NDArray[np.bool_]], bool]
-"""Scores of some rows → m and whether s > 0.5."""
+_Convert = Callable[[Any, Floats, npt.NDArray[np.bool_]], float]
+"""Scores of some rows → m and whether s > 0.5; the least m, or 0 where it cannot be wrong."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +142,8 @@ class Accumulator:
         self._fresh: npt.NDArray[Any] = np.zeros(0, kind)
         self._sums = np.zeros(0)
         self._rows = 0
+        self.saturated = 0
+        """Bare confidences that were 0 or 1."""
         self._m, self._key = np.empty(0), np.empty(0, dtype=np.int64)  # scratch
 
     def add(self, log_odds: Floats, hits: npt.NDArray[np.bool_], weights: Floats | None = None) -> None:
@@ -180,7 +182,11 @@ class Accumulator:
         fixed, fixed_key, high = np.empty(_CHUNK), np.empty(_CHUNK, dtype=np.int64), np.empty(_CHUNK, dtype=bool)
         for rows in _slices(scores.size, _CHUNK):
             values, index, n = self._m[rows], self._key[rows], rows.stop - rows.start
-            if not convert(scores[rows], values, high[:n]):
+            least = convert(scores[rows], values, high[:n])
+            if least < BARE_FLOOR and convert is _from_confidences:
+                self.saturated += int(np.count_nonzero(values == 0.0))
+                np.maximum(values, BARE_FLOOR, out=values)
+            if not least >= 0.0:
                 return False
             bits = values.view(np.int64)
             np.add(bits, 1 << (_DROPPED - 1), out=bits)
@@ -286,25 +292,22 @@ class Accumulator:
         self.weight_squares = float(self.n)
 
 
-def _from_log_odds(x: Floats, m: Floats, high: npt.NDArray[np.bool_]) -> bool:
+def _from_log_odds(x: Floats, m: Floats, high: npt.NDArray[np.bool_]) -> float:
     """m = 1 / (1 + e^|x|), which cannot overflow for |x| ≤ 700."""
     np.exp(np.abs(x, out=m), out=m)
     np.add(m, 1.0, out=m)
     np.reciprocal(m, out=m)
     np.greater(x, 0.0, out=high)
-    return True
+    return 0.0
 
 
-def _from_confidences(s: npt.NDArray[Any], m: Floats, high: npt.NDArray[np.bool_]) -> bool:
-    """m = min(s, 1 − s), exact: 1 − s is for s ≥ 0.5. False if any s is outside [0, 1]."""
+def _from_confidences(s: npt.NDArray[Any], m: Floats, high: npt.NDArray[np.bool_]) -> float:
+    """m = min(s, 1 − s), exact: 1 − s is for s ≥ 0.5. Negative or NaN if any s is outside [0, 1]."""
     s = s.astype(np.float64, copy=False)
     np.subtract(1.0, s, out=m)
     np.less(m, s, out=high)
     np.minimum(m, s, out=m)
-    least = m.min()
-    if least < BARE_FLOOR:
-        np.maximum(m, BARE_FLOOR, out=m)
-    return bool(least >= 0.0)
+    return float(m.min())
 
 
 def summary_of(log_odds: Floats, hits: npt.NDArray[np.bool_], weights: Floats | None = None) -> Summary:

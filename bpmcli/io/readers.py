@@ -167,9 +167,7 @@ def _nan_is_missing(batch: Batch) -> Batch:
     missing = np.zeros(batch.n, dtype=bool) if batch.missing is None else batch.missing
     for values in batch.columns.values():
         if isinstance(values, Lists):
-            bad = (
-                np.isnan(values.values) if values.values.dtype.kind == "f" else np.zeros(values.values.size, dtype=bool)
-            )
+            bad = np.isnan(values.values.astype(np.float64))
             missing = missing | (np.bincount(np.repeat(np.arange(batch.n), values.lengths), bad, batch.n) > 0)
         elif values.dtype.kind == "f":
             missing = missing | np.isnan(values).reshape(batch.n, -1).any(axis=1)

@@ -64,7 +64,10 @@ def summarise_path(path: str, options: InputOptions, part: Part | None = None) -
 def summarise_source(source: Source, options: InputOptions) -> Summarised:
     """A whole file, part by part."""
     parts: Sequence[Part | None] = source.parts(PART_ROWS) or [None]
-    return merge_summarised(_summarise_part(source, options, part) for part in parts)
+    if options.weight:
+        return merge_summarised(_summarise_part(source, options, part) for part in parts)
+    # Whole numbers add up to the same bits in any order: no need to merge.
+    return _summarise_part(source, options, *parts)
 
 
 def merge_summarised(parts: Iterable[Summarised]) -> Summarised:
@@ -112,12 +115,17 @@ def as_loaded(found: Summarised) -> Loaded:
     return Loaded(SummarisedRows(sample, found.target), layout, tuple(notices), dict(found.metadata), whole)
 
 
-def _summarise_part(source: Source, options: InputOptions, part: Part | None) -> Summarised:
-    source.part = part
+def _summarise_part(source: Source, options: InputOptions, *parts: Part | None) -> Summarised:
     layout = understand(source, options)
     odd: Counter[str] = Counter()
     totals: dict[str, Accumulator] = {}
-    for batch in _ahead(complete_batches(source, layout, options, odd)):
+
+    def batches() -> Iterator[Batch]:
+        for part in parts:
+            source.part = part
+            yield from complete_batches(source, layout, options, odd)
+
+    for batch in _ahead(batches()):
         if not _add_bare(batch, layout, totals, odd):
             rows = rows_of(batch, layout, odd)
             for name, index in _groups(rows.groups):
@@ -140,9 +148,11 @@ def _add_bare(batch: Batch, layout: Layout, totals: dict[str, Accumulator], odd:
     if scores.ndim != 1 or scores.dtype.kind != "f":
         return False
     hits = hits_of(batch, layout, None, scores)
-    if not totals.setdefault("", Accumulator()).add_confidences(scores, hits):
+    total = totals.setdefault("", Accumulator())
+    saturated = total.saturated
+    if not total.add_confidences(scores, hits):
         return False
-    odd["saturated"] += int(np.count_nonzero(scores == 1.0)) + int(np.count_nonzero(scores == 0.0))
+    odd["saturated"] += total.saturated - saturated
     return True
 
 

@@ -670,3 +670,17 @@ def test_gates_that_do_not_flap(run):
 )  # fmt: skip
 def test_bad_levels_are_usage_errors(run, argv):
     run("metrics", TEST, *argv, code=2)
+
+
+def test_paired_comparison(run):
+    run("fit", VAL, "-o", "p.json")
+    run("apply", "p.json", TEST, "-o", "c.npz")
+    compare = ("compare", "metrics", TEST, "c.npz", "--paired")
+    ran = run(*compare, "-m", "ece", "-m", "ks", "--resamples", 100, "--format", "json")
+    for found in json.loads(ran.out)["differences"]:
+        assert found["difference"] == pytest.approx(found["second"] - found["first"])
+        assert found["high"] < 0
+        assert found["p_value"] < 0.05
+    assert "the second is better" in run(*compare, "-m", "ks", "--resamples", 9).out
+    assert "labels differ" in run("compare", "metrics", TEST, VAL, "--paired", code=3).err
+    run("compare", "metrics", TEST, "--paired", code=2)
