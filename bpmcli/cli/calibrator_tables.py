@@ -105,7 +105,7 @@ def _verdict(scores: Sequence[Score], kind: str, rank_by: str) -> str:
 def _legend(kind: str) -> str:
     return (
         f"* best, ~ not significantly worse ({STATED[kind]})\n"
-        "brier and nll: of the predicted class; kept: rows whose predicted class the new confidence leaves on top"
+        "brier, nll: of this confidence, not of the other classes; kept: rows whose predicted class it leaves on top"
     )
 
 

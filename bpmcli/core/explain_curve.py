@@ -74,5 +74,3 @@ def _run(s: Floats, gap: Floats, first: int, last: int) -> str:
     else:
         where = f"from {s[first]:.2g} to {s[last - 1]:.2g}"
     return f"{word}-confident {where} (by up to {np.abs(gap[first:last]).max():.2g})"
-
-

@@ -65,7 +65,9 @@ def cells_of(sample: Sample) -> Cells:
     starts = np.concatenate([[0], np.flatnonzero(new) + 1])
     mass = np.add.reduceat(sample.mass, starts)
     worth = sample.effective_n / sample.n
-    return Cells(np.add.reduceat(sample.mass * x, starts) / mass, mass * worth, np.add.reduceat(sample.hits, starts) * worth)
+    return Cells(
+        np.add.reduceat(sample.mass * x, starts) / mass, mass * worth, np.add.reduceat(sample.hits, starts) * worth
+    )
 
 
 @dataclass(frozen=True)
