@@ -89,6 +89,10 @@ def test_readme_names_every_command_metric_method_and_exit_code():
         assert f"bpmcli {name}" in README, name
     for name in METRICS:
         assert f"`{name}`" in README, name
+    from bpmcli.core.calibrators import METHODS
+
+    for name in METHODS:
+        assert f"`{name}`" in README, name
     for code in (0, 1, 2, 3, 4, 70, 130):
         assert f"| {code} |" in README
 

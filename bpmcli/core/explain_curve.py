@@ -33,7 +33,7 @@ NAMES = {
 
 
 def explain(curve: AveragedCurve, sample: Sample) -> str:
-    """For example: over-confident above 0.62 (by up to 0.08), ceiling 0.97; the beta shape carried 71 % of the weight."""
+    """For example: over-confident above 0.62 (by up to 0.08), ceiling 0.97; a power of s carried 71 % of the weight."""
     parts = _directions(curve, sample)
     for end, level in _ends(curve).items():
         if curve.end_weights.get(end, 0.0) > 0.5:

@@ -33,7 +33,8 @@ _FREE = {"identity": "", "slope": "u", "slope+shift": "uc", "beta": "udc", "odds
 _SLOTS = "udck"
 """θ of every shape: log slope, asymmetry, shift, log-odds of the ceiling (or of 1 − floor)."""
 
-ETA_LIMIT = 700.0
+ETA_LIMIT = 600.0
+"""e^-600 is far above the smallest float64, so that no mass over it overflows."""
 
 CELL = 1 / 8
 KNEE = 4.0
@@ -105,7 +106,7 @@ def _base(shape: str, theta: Floats, log_s: Floats, log_q: Floats) -> tuple[Floa
     u, d, c = (theta[..., i, None] for i in range(3))
     if shape in ("power", "flip"):
         exponent = np.maximum(np.exp(u) * (log_s if shape == "power" else -log_q), -ETA_LIMIT)
-        near, far = np.exp(exponent), np.maximum(-np.expm1(exponent), 1e-304)
+        near, far = np.exp(exponent), np.maximum(-np.expm1(exponent), 1e-260)
         change = near * exponent
         zero = np.zeros_like(change)
         if shape == "power":

@@ -33,7 +33,8 @@ FIXED_BITS = 16
 KEPT_BITS = 31
 """Bits of m below the first one that enter sums: 2^21 rows of 32 bits add up exactly in a float64."""
 
-BATCH_ROWS = 1 << 19
+MOST_FRESH = (1 << 21) - (1 << 16)
+"""So many rows of 32 bits are summed before the sums are turned into whole numbers."""
 
 UNIT_SQUARE = 160
 """Σ m² is kept as a whole number of 2^-160."""
@@ -48,8 +49,8 @@ _CHUNK = 1 << 15  # rows worked at a time: their arrays stay in the cache
 _MOST = 1 << (62 - KEPT_BITS + MANTISSA_BITS)  # rows a cell can take before its sum overflows: 2·10^12
 
 
-_Convert = Callable[[Any, Floats, npt.NDArray[np.bool_]], float]
-"""Scores of some rows → m and whether s > 0.5; the least m, or 0 where it cannot be wrong."""
+_Convert = Callable[[Any, Floats, npt.NDArray[np.bool_]], None]
+"""Scores of some rows → m and whether s > 0.5."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,6 @@ class Accumulator:
         self._rows = 0
         self.saturated = 0
         """Bare confidences that were 0 or 1."""
-        self._m, self._key = np.empty(0), np.empty(0, dtype=np.int64)  # scratch
 
     def add(self, log_odds: Floats, hits: npt.NDArray[np.bool_], weights: Floats | None = None) -> None:
         """Rows as log-odds within ±700."""
@@ -158,71 +158,66 @@ class Accumulator:
                 log_odds, hits, weights = log_odds[keep], hits[keep], weights[keep]
         elif self.weight_squares is not None:
             weights = np.ones(log_odds.size)
-        for rows in _slices(log_odds.size, BATCH_ROWS):
-            self._fill(_from_log_odds, log_odds[rows], hits[rows])
-            self._count(rows.stop - rows.start, None if weights is None else weights[rows])
+        self._add(_from_log_odds, log_odds, hits, weights)
 
     def add_confidences(self, confidences: npt.NDArray[Any], hits: npt.NDArray[np.bool_]) -> bool:
         """Unweighted rows as bare confidences, without a logarithm. False, and none added: some are not in [0, 1]."""
-        if self.weight_squares is not None:
+        if self.weight_squares is not None or not confidences.size:
+            return not confidences.size
+        low, high = confidences.min(), confidences.max()
+        if not (low >= 0.0 and high <= 1.0):
             return False
-        several = confidences.size > BATCH_ROWS  # a later batch must not be refused when the first was taken
-        if several and not (confidences.min() >= 0.0 and confidences.max() <= 1.0):
-            return False
-        for rows in _slices(confidences.size, BATCH_ROWS):
-            if not self._fill(_from_confidences, confidences[rows], hits[rows]):
-                return False
-            self._count(rows.stop - rows.start, None)
+        if low < BARE_FLOOR or high == 1.0:
+            self.saturated += int(np.count_nonzero(confidences == 0.0) + np.count_nonzero(confidences == 1.0))
+            self._add(_from_saturated, confidences, hits, None)
+        else:
+            self._add(_from_confidences, confidences, hits, None)
         return True
 
-    def _fill(self, convert: _Convert, scores: Any, hits: Any) -> bool:
-        """m and table index of at most 2^19 rows, in chunks that stay in the cache. False: not all are scores."""
-        if self._m.size < scores.size:
-            self._m, self._key = np.empty(scores.size), np.empty(scores.size, dtype=np.int64)
-        fixed, fixed_key, high = np.empty(_CHUNK), np.empty(_CHUNK, dtype=np.int64), np.empty(_CHUNK, dtype=bool)
+    def _add(self, convert: _Convert, scores: Any, hits: Any, weights: Floats | None) -> None:
+        """In chunks that stay in the cache from the score to the table."""
+        m, fixed, high = np.empty(_CHUNK), np.empty(_CHUNK), np.empty(_CHUNK, dtype=bool)
+        index, fixed_index = np.empty(_CHUNK, dtype=np.int64), np.empty(_CHUNK, dtype=np.int64)
         for rows in _slices(scores.size, _CHUNK):
-            values, index, n = self._m[rows], self._key[rows], rows.stop - rows.start
-            least = convert(scores[rows], values, high[:n])
-            if least < BARE_FLOOR and convert is _from_confidences:
-                self.saturated += int(np.count_nonzero(values == 0.0))
-                np.maximum(values, BARE_FLOOR, out=values)
-            if not least >= 0.0:
-                return False
-            bits = values.view(np.int64)
+            n = rows.stop - rows.start
+            if n < _CHUNK:
+                m, fixed, high, index, fixed_index = m[:n], fixed[:n], high[:n], index[:n], fixed_index[:n]
+            convert(scores[rows], m, high)
+            bits = m.view(np.int64)
             np.add(bits, 1 << (_DROPPED - 1), out=bits)
             np.bitwise_and(bits, -1 << _DROPPED, out=bits)
             # index = 4 · depth + 2 · high + hit, see `_depths`.
             np.right_shift(bits, _SHIFT, out=index)
-            np.multiply(values, float(1 << FIXED_BITS), out=fixed[:n])
-            fixed_key[:n] = fixed[:n]
-            np.add(index, fixed_key[:n], out=index)
+            np.multiply(m, float(1 << FIXED_BITS), out=fixed)
+            fixed_index[:] = fixed
+            np.add(index, fixed_index, out=index)
             np.left_shift(index, 2, out=index)
-            inner = high[:n].view(np.int8) * np.int8(2)
+            inner = high.view(np.int8) * np.int8(2)
             inner += hits[rows].view(np.int8)
             np.subtract(inner, index, out=index)
             np.add(index, 4 * _HALF, out=index)
-        return True
+            self._count(m, index, None if weights is None else weights[rows])
 
-    def _count(self, n: int, weights: Floats | None) -> None:
-        """Add what `_fill` left."""
-        m, key = self._m[:n], self._key[:n]
+    def _count(self, m: Floats, index: Ints, weights: Floats | None) -> None:
+        """Add a chunk to the tables."""
+        size = int(index.max()) + 1
+        if size > self._fresh.size:
+            self._fresh, self._sums = _padded(self._fresh, size), _padded(self._sums, size)
         if weights is None:
-            count, sums = np.bincount(key), np.bincount(key, m)
+            np.add.at(self._fresh, index, 1)
+            np.add.at(self._sums, index, m)
             # In runs so short that BLAS never splits them among threads: the same bits everywhere.
-            squares = sum(float(np.dot(m[run], m[run])) for run in _slices(n, 1 << 13))
+            squares = sum(float(np.dot(m[run], m[run])) for run in _slices(m.size, 1 << 13))
             self.squares += int(squares * 2.0**UNIT_SQUARE)
         else:
             assert self.weight_squares is not None
-            count, sums = np.bincount(key, weights), np.bincount(key, weights * m)
+            np.add.at(self._fresh, index, weights)
+            np.add.at(self._sums, index, weights * m)
             self.squares += float(np.einsum("i,i,i->", weights, m, m))
             self.weight_squares += float(np.einsum("i,i->", weights, weights))
-        if count.size > self._fresh.size:
-            self._fresh, self._sums = _padded(self._fresh, count.size), _padded(self._sums, count.size)
-        self._fresh[: count.size] += count
-        self._sums[: sums.size] += sums
-        self.n += n
-        self._rows += n
-        if self._rows > 3 * BATCH_ROWS:
+        self.n += m.size
+        self._rows += m.size
+        if self._rows > MOST_FRESH:
             self._settle()
 
     def _settle(self) -> None:
@@ -292,22 +287,26 @@ class Accumulator:
         self.weight_squares = float(self.n)
 
 
-def _from_log_odds(x: Floats, m: Floats, high: npt.NDArray[np.bool_]) -> float:
+def _from_log_odds(x: Floats, m: Floats, high: npt.NDArray[np.bool_]) -> None:
     """m = 1 / (1 + e^|x|), which cannot overflow for |x| ≤ 700."""
     np.exp(np.abs(x, out=m), out=m)
     np.add(m, 1.0, out=m)
     np.reciprocal(m, out=m)
     np.greater(x, 0.0, out=high)
-    return 0.0
 
 
-def _from_confidences(s: npt.NDArray[Any], m: Floats, high: npt.NDArray[np.bool_]) -> float:
-    """m = min(s, 1 − s), exact: 1 − s is for s ≥ 0.5. Negative or NaN if any s is outside [0, 1]."""
+def _from_confidences(s: npt.NDArray[Any], m: Floats, high: npt.NDArray[np.bool_]) -> None:
+    """m = min(s, 1 − s), exact: 1 − s is for s ≥ 0.5."""
     s = s.astype(np.float64, copy=False)
     np.subtract(1.0, s, out=m)
     np.less(m, s, out=high)
     np.minimum(m, s, out=m)
-    return float(m.min())
+
+
+def _from_saturated(s: npt.NDArray[Any], m: Floats, high: npt.NDArray[np.bool_]) -> None:
+    """The same where some s are 0 or 1."""
+    _from_confidences(s, m, high)
+    np.maximum(m, BARE_FLOOR, out=m)
 
 
 def summary_of(log_odds: Floats, hits: npt.NDArray[np.bool_], weights: Floats | None = None) -> Summary:

@@ -1,0 +1,189 @@
+"""The averaged curve and its TCE: what must hold for any data, and what it is for."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from bpmcli.core.averaged import AveragedCurve, fit_averaged, fit_batch
+from bpmcli.core.bpm import fit_bpm
+from bpmcli.core.calibrators.averaged import Averaged, calibrator_of, fit
+from bpmcli.core.calibrators.base import FitOptions
+from bpmcli.core.rows import Rows
+from bpmcli.core.sample import Sample, sample_from_log_odds, sigmoid
+from bpmcli.core.shapes import Batch, FormulaBatch, Prior, WalkBatch, cells_of
+from bpmcli.core.simulate import TRUTHS, ead, simulate
+from bpmcli.core.tce_averaged import tce_averaged
+from bpmcli.errors import DataError
+
+GRID = np.concatenate([[-700.0, -50.0], np.linspace(-40, 40, 4001), [50.0, 700.0]])
+
+
+def drawn(name: str, n: int, seed: int = 0) -> Sample:
+    return simulate(TRUTHS[name], n, np.random.default_rng([seed, n])).sample()
+
+
+def odd_samples() -> dict[str, Sample]:
+    rng = np.random.default_rng(1)
+    x = rng.normal(2, 3, 300)
+    return {
+        "ten rows": sample_from_log_odds(x[:10], x[:10] > 1),
+        "one row": sample_from_log_odds([1.5], [1]),
+        "all hits": sample_from_log_odds(x, np.ones(300)),
+        "all misses": sample_from_log_odds(x, np.zeros(300)),
+        "one confidence": sample_from_log_odds(np.full(50, 0.7), np.arange(50) % 2),
+        "saturated": sample_from_log_odds(np.full(50, 700.0), np.arange(50) % 5 > 0),
+        "both ends": sample_from_log_odds(np.tile([-700.0, 700.0], 40), np.arange(80) % 3 > 0),
+        "inverted": sample_from_log_odds(x, x < 2),
+        "separated": sample_from_log_odds(x, x > 2),
+        "weighted": sample_from_log_odds(x, rng.random(300) < sigmoid(x), rng.exponential(size=300)),
+        "D3": drawn("D3", 2000),
+        "D4": drawn("D4", 5000),
+    }
+
+
+@pytest.mark.parametrize("name", odd_samples())
+def test_curve_is_monotone_and_within_bounds(name: str) -> None:
+    sample = odd_samples()[name]
+    curve = fit_averaged(sample)
+    g, miss = curve(GRID)
+    assert np.all(np.isfinite(g))
+    assert np.all((g >= 0) & (miss >= 0) & (np.abs(g + miss - 1) < 1e-12))
+    assert np.all(np.diff(g) >= -1e-15)
+    assert np.all(np.diff(miss) <= 1e-15)
+    assert np.abs(np.diff(curve.at(np.linspace(0.001, 0.999, 20001)))).max() < 0.02  # no jumps
+    assert sum(curve.weights) == pytest.approx(1)
+    assert curve.explain(sample)
+    assert 0 <= tce_averaged(sample).value <= 1
+
+
+@pytest.mark.parametrize("batch", [FormulaBatch, WalkBatch])
+def test_gradient_vanishes_at_the_optimum(batch: type[FormulaBatch] | type[WalkBatch]) -> None:
+    """Derivatives against finite differences, and the optimum is one."""
+    cells = cells_of(drawn("D5", 1000))
+    members = batch(cells, Prior())
+    theta = members.mean + np.random.default_rng(0).normal(0, 0.2, members.mean.shape)
+    g, _, jacobian = members.evaluate(theta)
+    for slot in range(theta.shape[1]):
+        nudged = theta.copy()
+        nudged[:, slot] += 1e-6
+        assert jacobian[:, slot] == pytest.approx((members.evaluate(nudged)[0] - g) / 1e-6 * used(members, slot), abs=2e-5)
+    found = fit_batch(members, cells)
+    for nudge in (-0.05, 0.05):
+        assert np.all(value(members, found.theta + nudge, cells) >= value(members, found.theta, cells) - 1e-4)
+
+
+def used(members: Batch, slot: int) -> np.ndarray:
+    free = members.free[:, slot, None] if isinstance(members, FormulaBatch) else np.ones((1, 1))
+    return np.asarray(free, dtype=float)
+
+
+def value(members: Batch, theta: np.ndarray, cells) -> np.ndarray:  # type: ignore[no-untyped-def]
+    g, miss, _ = members.evaluate(theta)
+    r = theta - members.mean
+    if isinstance(members, FormulaBatch):
+        r = r * members.free
+        g, miss, _ = members.evaluate(members.mean + r)
+    prior = 0.5 * np.einsum("mi,mij,mj->m", r, members.precision, r)
+    return prior - np.log(g) @ cells.hits - np.log(miss) @ (cells.mass - cells.hits)
+
+
+def test_rows_in_any_order_give_the_same_bits() -> None:
+    rows = simulate(TRUTHS["D2"], 3000, np.random.default_rng(0))
+    order = np.random.default_rng(1).permutation(3000)
+    weights = np.random.default_rng(2).exponential(size=3000).round(2) + 0.01
+    for w, shuffled in ((None, None), (weights, weights[order])):
+        one = sample_from_log_odds(rows.log_odds, rows.hits, w)
+        two = sample_from_log_odds(rows.log_odds[order], rows.hits[order], shuffled)
+        assert fit_averaged(one) == fit_averaged(two)
+        assert tce_averaged(one) == tce_averaged(two)
+
+
+def test_cells_change_nothing_that_matters() -> None:
+    """A million rows fit like the few hundred cells they fall into."""
+    sample = drawn("D4", 200_000)
+    cells = cells_of(sample)
+    assert cells.mass.size < 600
+    assert cells.mass.sum() == pytest.approx(sample.n)
+    few = drawn("D4", 1000)
+    rows = fit_averaged(few)
+    # Twice the same rows are twice the evidence; half the weight each is the same again.
+    doubled = sample_from_log_odds(np.tile(few.log_odds, 2), np.tile(few.hits, 2))
+    assert np.abs(fit_averaged(doubled).distance(GRID) - rows.distance(GRID)).max() > 1e-4
+
+
+def test_weights_of_one_change_nothing() -> None:
+    rows = simulate(TRUTHS["D5"], 1000, np.random.default_rng(0))
+    plain = fit_averaged(sample_from_log_odds(rows.log_odds, rows.hits))
+    weighted = fit_averaged(sample_from_log_odds(rows.log_odds, rows.hits, np.full(1000, 3.0)))
+    assert weighted.distance(GRID) == pytest.approx(plain.distance(GRID), abs=1e-9)
+
+
+def test_few_rows_leave_the_identity() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.normal(1, 1, 10)
+    curve = fit_averaged(sample_from_log_odds(x, rng.random(10) < sigmoid(x)))
+    assert np.abs(curve.distance(np.linspace(-3, 3, 50))).max() < 0.08
+    assert "10 rows say little" in curve.explain(sample_from_log_odds(x, np.ones(10)))
+
+
+def test_one_outcome_moves_the_curve_as_far_as_the_rows_allow() -> None:
+    x = np.linspace(-1, 3, 400)
+    up, down = (fit_averaged(sample_from_log_odds(x, np.full(400, h))) for h in (1, 0))
+    assert up(x)[0].min() > 0.6
+    assert down(x)[0].max() < 0.4
+
+
+def test_ceiling_of_d3_is_found() -> None:
+    sample = drawn("D3", 10_000)
+    curve = fit_averaged(sample)
+    assert curve.end_weights["ceiling"] > 0.95
+    assert curve(np.array([40.0]))[0] == pytest.approx(np.exp(-0.03), abs=0.01)
+    assert "ceiling 0.97" in curve.explain(sample)
+    assert "over-confident" in curve.explain(sample)
+
+
+@pytest.mark.parametrize("name", TRUTHS)
+def test_closer_to_the_truth_than_the_paper(name: str) -> None:
+    truth = TRUTHS[name]
+    both = [(ead(fit_averaged(s), truth.curve), ead(fit_bpm(s).curve, truth.curve)) for s in samples(name, 10_000, 8)]
+    ours, paper = np.mean(both, axis=0)
+    assert ours < paper
+
+
+def samples(name: str, n: int, runs: int) -> list[Sample]:
+    return [drawn(name, n, 100 + seed) for seed in range(runs)]
+
+
+@pytest.mark.parametrize("name", TRUTHS)
+def test_tce_is_nearly_unbiased(name: str) -> None:
+    errors = np.array([tce_averaged(s).value for s in samples(name, 4000, 12)]) - TRUTHS[name].tce()
+    assert abs(errors.mean()) < 3 * errors.std(ddof=1) / np.sqrt(errors.size) + 0.002
+
+
+def test_tce_is_at_least_the_mean_gap() -> None:
+    for name, sample in odd_samples().items():
+        if name not in ("one row", "all hits", "all misses"):
+            assert tce_averaged(sample).value >= abs(sample.mean_gap) - 1e-3, name
+
+
+def test_saved_and_loaded_bit_for_bit() -> None:
+    sim = simulate(TRUTHS["D1"], 2000, np.random.default_rng(0))
+    fitted = fit(Rows(sim.log_odds, sim.hits.astype(bool)), FitOptions())
+    loaded = Averaged.from_parameters(json.loads(json.dumps(fitted.calibrator.parameters())))
+    assert loaded == fitted.calibrator
+    assert all(np.array_equal(a, b) for a, b in zip(loaded(GRID), fitted.calibrator(GRID), strict=True))
+    json.dumps(fitted.report)
+    curve = fit_averaged(sim.sample())
+    assert isinstance(curve, AveragedCurve)
+    assert np.array_equal(calibrator_of(curve)(GRID)[0], curve(GRID)[0])
+
+
+@pytest.mark.parametrize("change", [{"shapes": ["spiral"]}, {"weights": []}, {"thetas": [1.0]}, {"ends": ["roof"]}])
+def test_broken_parameters_are_refused(change: dict[str, list[object]]) -> None:
+    good = {"shapes": ["slope"], "ends": [""], "weights": [1.0], "thetas": [0.0, 0.0, 0.0, 0.0], "knots": []}
+    assert Averaged.from_parameters(good)(np.array([2.0]))[0] == pytest.approx(sigmoid(np.array([2.0])))
+    with pytest.raises(DataError):
+        Averaged.from_parameters({**good, **change})
