@@ -1,16 +1,16 @@
 """A sample of any size in a table of fixed size, built in one pass and merged by addition.
 
 A row with confidence s goes to the cell named by the leading bits of m = min(s, 1 − s), mirrored at
-one half: 2^10 cells per factor of two of m, the same relative width everywhere. A cell knows how many
-hits and misses it holds and the sum of m, so accuracy and mean confidence stay exact; only the order of
-the rows inside a cell is lost. A table of cells is a `Sample`: every metric and fit runs from it as it is.
+one half: 2^9 cells per factor of two of m, cut further where they are wider than 2^-16. A cell knows how
+many hits and misses it holds and the sum of m, so accuracy and mean confidence stay exact; only the order
+of the rows inside a cell is lost. A table of cells is a `Sample`: every metric and fit runs from it as it is.
 
 Counts are integers and m is kept in fixed point (32 leading bits: exact for float32 data, within 2^-33
 of m otherwise), so unweighted summaries add up to the same bits in any order. Weighted ones hold floats
 and are merged along a fixed tree (`core.merging`), whatever the number of workers.
 
 Error bound: an inner edge of equal-mass bins that falls into a cell with a share p of all rows and hit
-rate a moves at most a(1 − a)p of hits and p·2^-10·m of confidence to the other side, see `edge_bound`.
+rate a moves at most a(1 − a)p of hits and p·2^-9·m of confidence to the other side, see `edge_bound`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bpmcli.core.binning import array_split_edges
 from bpmcli.core.sample import Floats, Ints, Sample
 from bpmcli.errors import DataError
 
@@ -33,8 +34,8 @@ FIXED_BITS = 16
 KEPT_BITS = 31
 """Bits of m below the first one that enter sums: 2^21 rows of 32 bits add up exactly in a float64."""
 
-MOST_FRESH = (1 << 21) - (1 << 16)
-"""So many rows of 32 bits are summed before the sums are turned into whole numbers."""
+CHECKED_EVERY = (1 << 20) - (1 << 15)
+"""Rows between looks at the fullest cell: its sums become whole numbers before it holds 2^21 rows."""
 
 UNIT_SQUARE = 160
 """Σ m² is kept as a whole number of 2^-160."""
@@ -45,6 +46,7 @@ BARE_FLOOR = 2.0**-54
 _SHIFT = 52 - MANTISSA_BITS
 _HALF = (1022 << MANTISSA_BITS) + (1 << (FIXED_BITS - 1))  # the key of m = 0.5
 _DROPPED = 52 - KEPT_BITS
+_ONE = np.int32(1)  # of the table's own type: ufunc.at is ten times slower otherwise
 _CHUNK = 1 << 15  # rows worked at a time: their arrays stay in the cache
 _MOST = 1 << (62 - KEPT_BITS + MANTISSA_BITS)  # rows a cell can take before its sum overflows: 2·10^12
 
@@ -98,9 +100,9 @@ class Summary:
 
 def edge_bound(sample: Sample, n_bins: int = 15) -> float:
     """The most by which `ece` from a summary can differ from the exact one: Σ over inner edges of
-    2p(a(1 − a) + 2^-10·min(s, 1 − s)), p and a the share and hit rate of the cell an edge falls into.
+    2p(a(1 − a) + 2^-9·min(s, 1 − s)), p and a the share and hit rate of the cell an edge falls into.
     """
-    edges = np.arange(1, n_bins) * (sample.n / n_bins)
+    edges = array_split_edges(sample.n, min(n_bins, sample.n))[1:-1]
     at = np.unique(np.clip(np.searchsorted(sample.mass_before, edges, side="right") - 1, 0, sample.mass.size - 1))
     rate = sample.hits[at] / sample.mass[at]
     width = np.minimum(sample.confidences[at], sample.complements[at]) / (1 << MANTISSA_BITS)
@@ -139,10 +141,10 @@ class Accumulator:
         self.n = 0
         self.squares: Any = 0.0 if weighted else 0
         self.weight_squares: float | None = 0.0 if weighted else None
-        # Rows since the last `_settle`: their count and Σ m, which stays exact for 2^21 rows.
-        self._fresh: npt.NDArray[Any] = np.zeros(0, kind)
+        # Since the last `_settle`: count and Σ m, which stays exact up to 2^21 rows a cell.
+        self._fresh: npt.NDArray[Any] = np.zeros(0, np.float64 if weighted else np.int32)
         self._sums = np.zeros(0)
-        self._rows = 0
+        self._unchecked = 0
         self.saturated = 0
         """Bare confidences that were 0 or 1."""
 
@@ -204,7 +206,7 @@ class Accumulator:
         if size > self._fresh.size:
             self._fresh, self._sums = _padded(self._fresh, size), _padded(self._sums, size)
         if weights is None:
-            np.add.at(self._fresh, index, 1)
+            np.add.at(self._fresh, index, _ONE)
             np.add.at(self._sums, index, m)
             # In runs so short that BLAS never splits them among threads: the same bits everywhere.
             squares = sum(float(np.dot(m[run], m[run])) for run in _slices(m.size, 1 << 13))
@@ -216,21 +218,23 @@ class Accumulator:
             self.squares += float(np.einsum("i,i,i->", weights, m, m))
             self.weight_squares += float(np.einsum("i,i->", weights, weights))
         self.n += m.size
-        self._rows += m.size
-        if self._rows > MOST_FRESH:
-            self._settle()
+        self._unchecked += m.size
+        if self._unchecked > CHECKED_EVERY:
+            self._unchecked = 0
+            if self._fresh.max() > CHECKED_EVERY:
+                self._settle()
 
     def _settle(self) -> None:
         """Turn float sums of m, still exact, into whole numbers."""
-        if not self._rows:
+        if not self._fresh.size:
             return
         depths = -(-self._fresh.size // 4)
         self._reach(depths)
-        count, sums = (_padded(v, 4 * depths).reshape(-1, 2).sum(axis=1) for v in (self._fresh, self._sums))
+        count, sums = (v[0::2] + v[1::2] for v in (_padded(v, 4 * depths) for v in (self._fresh, self._sums)))
         least, unit = (np.repeat(values, 2) for values in _grid(depths))
         self.count[: self._fresh.size] += self._fresh
         self.excess[: 2 * depths] += ((sums - count * least) / unit).astype(self.excess.dtype)
-        self._fresh[:], self._sums[:], self._rows = 0, 0.0, 0
+        self._fresh[:], self._sums[:] = 0, 0.0
 
     def absorb(self, part: Summary) -> None:
         """Add a summary."""

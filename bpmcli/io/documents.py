@@ -22,7 +22,8 @@ def load_document(path: str, schema: str, version: int, origin: str) -> dict[str
     except FileNotFoundError:
         raise DataError("no such file") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot be read ({getattr(error, 'strerror', None) or 'not text'})") from None
+        why = getattr(error, "strerror", None) or "not text"
+        raise DataError(f"cannot be read ({why})", f"give a file {origin}") from None
     except (json.JSONDecodeError, RecursionError) as error:
         where = f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else "nested too deeply"
         raise DataError(f"is not JSON ({where})", f"give a file {origin}") from None

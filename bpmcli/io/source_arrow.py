@@ -212,8 +212,24 @@ class CsvSource(_TextSource):
                 raise
 
     def schema(self) -> Any:
+        self._check_text()
         with self._open(None, (), ()) as reader:
+            names = reader.schema.names
+            if len(names) == 1 and ";" in names[0]:
+                raise DataError("columns are separated by ';'", f"separate them by {self.delimiter!r}")
             return reader.schema
+
+    def _check_text(self) -> None:
+        """pyarrow chokes audibly on bytes that are no text."""
+        with self.stream() as raw:
+            start = raw.read(1 << 16)
+        try:
+            start.decode("utf-8")
+            torn = False
+        except UnicodeDecodeError as error:
+            torn = error.start < len(start) - 4  # the last character may be cut
+        if torn or b"\0" in start:
+            raise DataError("is not text (UTF-8)", "does its suffix fit its content?")
 
     def record_batches(self, names: list[str] | None, numeric: Sequence[str]) -> Iterator[Any]:
         # Columns that only pass through stay text, so that they come out as they went in.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -27,7 +28,7 @@ from bpmcli.io.sources import Batch, Part, Source, open_source
 SCHEMA, VERSION = "bpmcli/summary", 1
 GRID = {"mantissa_bits": MANTISSA_BITS, "fixed_bits": FIXED_BITS, "kept_bits": KEPT_BITS}
 
-PART_ROWS = 1 << 22
+PART_ROWS = 1 << 20
 """A parquet file is summarised in parts of at least this many rows, alone or by many workers: the same parts."""
 
 T = TypeVar("T")
@@ -56,7 +57,7 @@ def summarise_path(path: str, options: InputOptions, part: Part | None = None) -
         source = open_source(path)
         if SUMMARY_KEY in source.metadata:
             return read_summary(path)
-        return _summarise_part(source, options, part) if part else summarise_source(source, options)
+        return _summarise(source, options, [part]) if part else summarise_source(source, options)
     except BpmError as error:
         raise error.at(path if path != "-" else "standard input") from None
 
@@ -65,9 +66,9 @@ def summarise_source(source: Source, options: InputOptions) -> Summarised:
     """A whole file, part by part."""
     parts: Sequence[Part | None] = source.parts(PART_ROWS) or [None]
     if options.weight:
-        return merge_summarised(_summarise_part(source, options, part) for part in parts)
+        return merge_summarised(_summarise(source, options, [part]) for part in parts)
     # Whole numbers add up to the same bits in any order: no need to merge.
-    return _summarise_part(source, options, *parts)
+    return _summarise(source, options, parts)
 
 
 def merge_summarised(parts: Iterable[Summarised]) -> Summarised:
@@ -115,7 +116,7 @@ def as_loaded(found: Summarised) -> Loaded:
     return Loaded(SummarisedRows(sample, found.target), layout, tuple(notices), dict(found.metadata), whole)
 
 
-def _summarise_part(source: Source, options: InputOptions, *parts: Part | None) -> Summarised:
+def _summarise(source: Source, options: InputOptions, parts: Iterable[Part | None]) -> Summarised:
     layout = understand(source, options)
     odd: Counter[str] = Counter()
     totals: dict[str, Accumulator] = {}
@@ -167,8 +168,6 @@ def _groups(groups: Array | None) -> Iterator[tuple[str, Array | None]]:
 
 def _ahead(items: Iterator[T]) -> Iterator[T]:
     """The next batch is decoded in a thread while this one is worked: arrow needs no lock for that."""
-    from concurrent.futures import ThreadPoolExecutor
-
     end = object()
     with ThreadPoolExecutor(1) as reader:
         pending = reader.submit(next, items, end)
