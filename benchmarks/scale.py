@@ -3,7 +3,8 @@
     python benchmarks/scale.py [PART…] [--quick] [--data FOLDER] [--folder WORK] [--repeat R]
 
 Parts: peers, parquet, logits, growth, accuracy, files. The best of R runs counts; packages that are not installed
-are skipped with a line:  pip install scikit-learn relplot uncertainty-calibration netcal torchmetrics betacal torch distributed
+are skipped with a line:
+    pip install scikit-learn relplot uncertainty-calibration netcal torchmetrics betacal torch distributed
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ def show(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None
 
 
 def versions() -> str:
-    names = ("bpmcli numpy scipy pandas pyarrow scikit-learn relplot uncertainty-calibration netcal torchmetrics betacal "
-             "torch distributed")  # fmt: skip
+    names = "bpmcli numpy scipy pandas pyarrow scikit-learn relplot uncertainty-calibration netcal torchmetrics betacal"
+    names += " torch distributed"
     found = []
     for name in names.split():
         try:
@@ -114,7 +115,6 @@ def parquet(options: argparse.Namespace) -> None:
     """All seven metrics and the fit from 10⁷ rows on disk, beside pyarrow reading them."""
     import pyarrow.parquet as pq
 
-    from bpmcli.core.calibrators import fit_calibrator
     from bpmcli.core.metrics import measure
     from bpmcli.io.readers import read_rows
 
@@ -124,9 +124,8 @@ def parquet(options: argparse.Namespace) -> None:
         path = write_parquet(options.folder / f"{n}-{kind.__name__}.parquet", n, kind)
 
         def everything(path: str = path) -> None:
-            loaded = read_rows(path, mode="summary")
-            measure(loaded.rows.sample)
-            fit_calibrator("bpm", loaded.rows)
+            # tce-bpm is the fit: its details are alpha, beta, c.
+            measure(read_rows(path, mode="summary").rows.sample)
 
         readers = {
             "read": lambda path=path: pq.ParquetFile(path).read(),
@@ -169,7 +168,9 @@ MEASURE = "import sys; from bpmcli.cli import main; sys.exit(main(sys.argv[1:]))
 def command(*arguments: str) -> tuple[float, float, str]:
     """Seconds, peak megabytes and output of a command in a process of its own."""
     code = MEASURE.replace("sys.exit(", "code = (") + (
-        "; import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, file=sys.stderr)"
+        # Not ru_maxrss, which a child inherits from this process.
+        "; peak = [l for l in open('/proc/self/status') if l.startswith('VmHWM')][0]"
+        "; print(int(peak.split()[1]) / 1024, file=sys.stderr)"
     )
     start = time.perf_counter()
     ran = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
@@ -198,11 +199,10 @@ def growth(options: argparse.Namespace) -> None:
     rows = []
     for name in dict.fromkeys(name for name, _ in seconds):
         t, m = [seconds[name, n] for n in sizes], [memory[name, n] for n in sizes]
-        start = min(0.9 * t[0], t[0] - (t[1] - t[0]) * sizes[0] / (sizes[1] - sizes[0]))
         whole = np.log(t[-1] / t[0]) / np.log(sizes[-1] / sizes[0])
-        tail = np.log((t[-1] - start) / (t[1] - start)) / np.log(sizes[-1] / sizes[1])
+        tail = np.log(t[-1] / t[-2]) / np.log(sizes[-1] / sizes[-2])
         rows.append([name, f"{whole:.3f}", f"{tail:.3f}", f"{(max(m) / min(m) - 1) * 100:.0f} %"])
-    show("Growth exponents", ["command", "first to last", "last decade, without start-up", "memory spread"], rows)
+    show("Growth exponents", ["command", "first to last", "last decade", "memory spread"], rows)
 
 
 def accuracy(options: argparse.Namespace) -> None:

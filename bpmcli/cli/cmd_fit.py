@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bpmcli.cli.options import BatchArgs, CurveArgs, InputArgs, OptionalInputs, OutputArgs, ScaleArgs, command
+from bpmcli.cli.options import BatchArgs, CurveArgs, InputArgs, OptionalInputs, OutputArgs, ScaleArgs, Seed, command
 from bpmcli.errors import BpmError, UsageError
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -30,6 +30,11 @@ def fit(
         str | None,
         typer.Option("--plot", metavar="FILE", help="Draw the curve over histogram binning: png, svg or pdf."),
     ] = None,
+    interval: Annotated[
+        float | None,
+        typer.Option("--interval", metavar="LEVEL", help="Also a bootstrap band around the curve, e.g. 0.95."),
+    ] = None,
+    seed: Seed = 0,
     by: Annotated[
         str | None, typer.Option("--by", metavar="COLUMN", help="A calibrator for each value of this column.")
     ] = None,
@@ -83,6 +88,8 @@ def fit(
         raise UsageError(
             f"{len(items)} inputs need {len(items)} parameter files", "--output-dir DIR, or --pool for one"
         )
+    if interval is not None and not 0 < interval < 1:
+        raise UsageError(f"--interval must lie between 0 and 1, not {interval:g}")
     where = scale.resolve(batch.jobs)
     grouping = _grouping(by, classwise, marginal, min_group)
     if grouping:
@@ -91,7 +98,7 @@ def fit(
         where = where._replace(mode="exact")
     whole = entry.needs_distribution or classwise or marginal
     fit_options = FitOptions(curve.resolve(), optimizer)
-    task = FitFile(read.resolve(by), method, fit_options, whole, where.mode, grouping)
+    task = FitFile(read.resolve(by), method, fit_options, whole, where.mode, grouping, interval or 0.0, seed)
 
     if batch.pool and len(items) > 1:
         from bpmcli.engines.scale import pool_inputs

@@ -47,7 +47,7 @@ def fitted(path: str, documents: Sequence[Mapping[str, Any]], options: Any) -> N
     for document in documents:
         calibrator = METHODS[document["method"]].calibrator.from_parameters(document["parameters"])
         name, sample = _sample([entry["name"] for entry in document["inputs"]], options)
-        fits.append(FittedCurve(name, document["method"], sample, calibrator))
+        fits.append(FittedCurve(name, document["method"], sample, calibrator, document.get("band")))
     draw_fits(path, fits)
 
 

@@ -12,6 +12,7 @@ from bpmcli.core.metrics import METRICS
 from bpmcli.errors import BpmError
 from bpmcli.io.layout import InputOptions, understand
 from bpmcli.io.paths import Input
+from bpmcli.io.readers import SUMMARY_KEY
 from bpmcli.io.sources import open_source
 
 Record = Mapping[str, Any]
@@ -143,7 +144,12 @@ def explain_inputs(items: Sequence[Input], options: InputOptions, format_: str) 
     code = 0
     for item in items:
         try:
-            layout = understand(source := open_source(item.path), options)
+            source = open_source(item.path)
+            if SUMMARY_KEY in source.metadata:
+                rows.append([item.path, "summary", "written by bpmcli summarize"])
+                found.append({"input": item.path, "understood": {"summary": "written by bpmcli summarize"}})
+                continue
+            layout = understand(source, options)
         except BpmError as error:
             console.show_error(error.at(item.path))
             code = error.exit_code

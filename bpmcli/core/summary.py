@@ -48,7 +48,7 @@ _HALF = (1022 << MANTISSA_BITS) + (1 << (FIXED_BITS - 1))  # the key of m = 0.5
 _DROPPED = 52 - KEPT_BITS
 _ONE = np.int32(1)  # of the table's own type: ufunc.at is ten times slower otherwise
 _CHUNK = 1 << 15  # rows worked at a time: their arrays stay in the cache
-_MOST = 1 << (62 - KEPT_BITS + MANTISSA_BITS)  # rows a cell can take before its sum overflows: 2·10^12
+_MOST = 1 << (62 - KEPT_BITS + MANTISSA_BITS)  # rows a cell can take before its sum overflows: 10^12
 
 
 _Convert = Callable[[Any, Floats, npt.NDArray[np.bool_]], None]
@@ -186,8 +186,9 @@ class Accumulator:
                 m, fixed, high, index, fixed_index = m[:n], fixed[:n], high[:n], index[:n], fixed_index[:n]
             convert(scores[rows], m, high)
             bits = m.view(np.int64)
-            np.add(bits, 1 << (_DROPPED - 1), out=bits)
-            np.bitwise_and(bits, -1 << _DROPPED, out=bits)
+            if scores.dtype != np.float32:  # which has no more bits
+                np.add(bits, 1 << (_DROPPED - 1), out=bits)
+                np.bitwise_and(bits, -1 << _DROPPED, out=bits)
             # index = 4 · depth + 2 · high + hit, see `_depths`.
             np.right_shift(bits, _SHIFT, out=index)
             np.multiply(m, float(1 << FIXED_BITS), out=fixed)

@@ -34,6 +34,9 @@ class FitFile:
     distributions: bool = False
     mode: str = "exact"
     grouping: Grouping | None = None
+    interval: float = 0.0
+    """Level of a band around the curve; 0 for none."""
+    seed: int = 0
 
     def __call__(self, item: Input) -> tuple[dict[str, Any], tuple[Notice, ...]]:
         mode = "exact" if self.distributions and self.mode == "auto" else self.mode
@@ -55,4 +58,8 @@ class FitFile:
             for item in items
         ]
         found = describe(self.method, fitted, rows, inputs, groups)
+        if self.interval:
+            from bpmcli.core.band import curve_band
+
+            found["band"] = curve_band(self.method, rows, self.fit, self.interval, seed=self.seed)._asdict()
         return found, notices + (groups.notices if groups else fitted.notices)

@@ -59,6 +59,9 @@ class _ArrowSource(Source):
             start += record.num_rows
 
 
+ROWS_AT_A_TIME = 1 << 20
+
+
 @source("parquet", ".parquet", ".pq", magic=b"PAR1")
 class ParquetSource(_ArrowSource):
     """Row groups, only the columns needed."""
@@ -85,9 +88,11 @@ class ParquetSource(_ArrowSource):
 
         with self.opened() as raw, pq.ParquetFile(raw) as f:
             width = _values_per_row(f.metadata, names)
-            groups = range(self.part.first_group, self.part.last_group + 1) if self.part else None
             size = max(1024, BATCH_VALUES // width)
-            yield from f.iter_batches(batch_size=size, columns=names, row_groups=groups)
+            # A few row groups at a time: given all of them, arrow holds on to what it has read.
+            for part in [self.part] if self.part else self.parts(ROWS_AT_A_TIME):
+                groups = range(part.first_group, part.last_group + 1)
+                yield from f.iter_batches(batch_size=size, columns=names, row_groups=groups)
 
 
 def _values_per_row(metadata: Any, names: list[str] | None) -> int:

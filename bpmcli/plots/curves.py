@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ class FittedCurve(NamedTuple):
     method: str
     sample: Sample
     curve: Callable[[Floats], Pair]
+    band: Mapping[str, Any] | None = None
 
 
 def draw_fits(path: str, fits: Sequence[FittedCurve]) -> None:
@@ -34,6 +35,17 @@ def draw_fits(path: str, fits: Sequence[FittedCurve]) -> None:
     with two_storeys(path, [fit.name for fit in fits], "Calibration curve") as panels:
         for (top, below), fit in zip(panels, fits, strict=True):
             _histograms(top, fit.sample, "paper")
+            if fit.band:
+                label = f"{fit.method}: {100 * fit.band['level']:g} % band"
+                top.fill_between(
+                    fit.band["confidence"],
+                    fit.band["low"],
+                    fit.band["high"],
+                    color=OURS,
+                    alpha=0.3,
+                    linewidth=0,
+                    label=label,
+                )
             top.plot(EAD_GRID, on_grid(fit.curve), color=OURS, linewidth=2.4, label=f"{fit.method}: fitted curve")
             square(top)
             counts_below(below, fit.sample)

@@ -684,3 +684,16 @@ def test_paired_comparison(run):
     assert "the second is better" in run(*compare, "-m", "ks", "--resamples", 9).out
     assert "labels differ" in run("compare", "metrics", TEST, VAL, "--paired", code=3).err
     run("compare", "metrics", TEST, "--paired", code=2)
+
+
+def test_fit_stores_a_band_around_the_curve(run):
+    document = json.loads(run("fit", OVER.with_suffix(".npz"), "--method", "platt", "--interval", 0.9).out)
+    band = document["band"]
+    assert band["level"] == 0.9
+    assert len(band["low"]) == len(band["high"]) == len(band["confidence"])
+    inside = [lo <= hi for lo, hi in zip(band["low"], band["high"], strict=True)]
+    assert all(inside)
+    narrow = json.loads(run("fit", OVER.with_suffix(".npz"), "--method", "platt", "--interval", 0.5).out)["band"]
+    assert narrow["high"][50] - narrow["low"][50] < band["high"][50] - band["low"][50]
+    run("fit", VAL, "--interval", 2, code=2)
+    assert "works on all classes" in run("fit", VAL, "--method", "temperature", "--interval", 0.9, code=3).err

@@ -57,7 +57,8 @@ def test_a_bucket_reads_and_writes_like_a_folder(bucket, run):
     assert len(expand([f"{bucket}/in/*.csv"])) == 1
     run("summarize", f"{bucket}/in", "-o", f"{bucket}/cells.parquet")
     run("summarize", "local", "-o", "cells.parquet")
-    a, b = (json.loads(run("metrics", p, "-q", "-f", "json").out)["results"] for p in (f"{bucket}/cells.parquet", "cells.parquet"))  # fmt: skip
+    places = f"{bucket}/cells.parquet", "cells.parquet"
+    a, b = (json.loads(run("metrics", place, "-q", "-f", "json").out)["results"] for place in places)
     assert a[0]["metrics"] == b[0]["metrics"]
     run("fit", f"{bucket}/in/a.parquet", "-o", "p.json")
     run("apply", "p.json", f"{bucket}/in/a.parquet", "-o", f"{bucket}/out/a.parquet")
