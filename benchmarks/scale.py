@@ -140,8 +140,8 @@ def parquet(options: argparse.Namespace) -> None:
         reading = min(low[name] for name in readers)
         rows.append([kind.__name__, ms(low["read"]), ms(low["one thread"]), ms(low["batches"]), ms(low["ours"]),
                      f"{low['ours'] / reading:.2f}"])  # fmt: skip
-    show(f"Seven metrics and the fit from {n:.0e} rows of parquet",
-         ["confidence", "pyarrow read ms", "one thread ms", "batches ms", "bpmcli ms", "ratio to the fastest"], rows)  # fmt: skip
+    head = ["confidence", "pyarrow read ms", "one thread ms", "batches ms", "bpmcli ms", "ratio to the fastest"]
+    show(f"Seven metrics and the fit from {n:.0e} rows of parquet", head, rows)
 
 
 def logits(options: argparse.Namespace) -> None:

@@ -37,11 +37,11 @@ def compare_metrics(
       bpmcli compare metrics --truth D1,D5 -n 500:5000:500 --runs 100 -j 0 --plot metrics.png
       bpmcli compare metrics --truth params.json -n 800     which metric to trust on data like mine
     """
-    from bpmcli.core.metrics import METRICS, check_metric_names
+    from bpmcli.core.metrics import check_metric_names
 
     format_ = output.resolve()
     options = curve.resolve(n_bins, binning)
-    names = tuple(check_metric_names(metric or METRICS))
+    names = tuple(check_metric_names(metric or (["all"] if truths.truth else None)))
     if bool(truths.truth) == bool(inputs):
         raise UsageError(
             "give files, or --truth", "bpmcli compare metrics a.npz b.npz, or --truth D1 -n 2000 --runs 100"

@@ -31,7 +31,7 @@ FLAT = 40.0
 STARTS = ((0.3, 0.3, 0.3), (1.0, 1.0, 0.0), (3.0, 0.1, -2.0), (0.1, 3.0, 1.0), AUTHORS_START)
 """Tried on 21 real and 120 simulated data sets: no start but the last ever missed the optimum."""
 
-COARSE = 1000
+COARSE = 600
 """With this many bins in its coarsest scheme, a sample is solved there first and then polished."""
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from bpmcli.core.calibrators.base import Calibrator
 from bpmcli.core.distributions import TRACE, shares_of_others
-from bpmcli.core.metrics import METRICS, MetricOptions, measure
+from bpmcli.core.metrics import MetricOptions, everyday_metrics, measure
 from bpmcli.core.reduce import reduce_logits
 from bpmcli.core.rows import EVENT, Rows
 from bpmcli.core.sample import LOG_ODDS_LIMIT, Floats, sample_from_log_odds, sigmoid
@@ -32,7 +32,7 @@ SMALLEST = 5e-324
 
 def score_names(metrics: Iterable[str] | None = None) -> list[str]:
     """Every score, or the chosen metrics with the proper scores and the classes kept."""
-    return [*(METRICS if metrics is None else metrics), *PROPER, KEPT]
+    return [*(everyday_metrics() if metrics is None else metrics), *PROPER, KEPT]
 
 
 def check_score_name(name: str) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from bpmcli.core.calibrators import METHODS
-from bpmcli.core.metrics import METRICS
+from bpmcli.core.metrics import everyday_metrics
 
 Run = Callable[..., Any]
 SAMPLE_DATA = Path(__file__).resolve().parents[2] / "sample_data"
@@ -35,7 +35,7 @@ def test_two_files_every_calibrator_every_score(run: Run) -> None:
     found = document(run, *PAIR, "--folds", 3)
     scores = found["inputs"][0]["scores"]
     assert {s["method"] for s in scores} == set(METHODS)
-    assert {s["score"] for s in scores} == {*METRICS, "brier", "nll", "kept"}
+    assert {s["score"] for s in scores} == {*everyday_metrics(), "brier", "nll", "kept"}
     assert found["evaluation"] == "held-out"
     assert found["inputs"][0]["rows"] == [599, 599]
     assert found["inputs"][0]["choice"]["by"] == "nll"

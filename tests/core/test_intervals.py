@@ -22,7 +22,7 @@ def test_merging_keeps_every_sum():
     for name in ("accuracy", "mean_confidence", "mean_gap"):
         assert getattr(cells, name) == pytest.approx(getattr(sample, name), rel=1e-12)
     assert merged(cells, 500) is cells
-    exact, coarse = measure(sample), measure(cells)
+    exact, coarse = measure(sample, METRICS), measure(cells, METRICS)
     for name in METRICS:
         assert coarse[name].value == pytest.approx(exact[name].value, abs=2e-3), name
 
@@ -79,7 +79,7 @@ def test_coverage_on_known_truth(name):
 
 def test_intervals_surround_the_value_repeat_and_skip_what_is_missing():
     sample = drawn("D4", 3000)
-    values = {name: m.value for name, m in measure(sample).items()} | {"absent": None}
+    values = {name: m.value for name, m in measure(sample, METRICS).items()} | {"absent": None}
     first, again = (metric_intervals(sample, values, MetricOptions(), 0.9, 40, 3) for _ in range(2))
     assert first == again
     assert first["absent"] is None
