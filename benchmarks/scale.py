@@ -25,7 +25,7 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from scale_peers import fit_peers, metric_peers, reduce_peers
+from scale_peers import SEVEN, fit_peers, metric_peers, reduce_peers
 
 PARTS = ("peers", "parquet", "logits", "growth", "accuracy", "files")
 
@@ -125,7 +125,7 @@ def parquet(options: argparse.Namespace) -> None:
 
         def everything(path: str = path) -> None:
             # tce-bpm is the fit: its details are alpha, beta, c.
-            measure(read_rows(path, mode="summary").rows.sample)
+            measure(read_rows(path, mode="summary").rows.sample, SEVEN)
 
         readers = {
             "read": lambda path=path: pq.ParquetFile(path).read(),
@@ -235,7 +235,7 @@ def accuracy(options: argparse.Namespace) -> None:
     for name, (x, h) in sets.items():
         exact, cells = sample_from_log_odds(x, h), summary_of(x, h).to_sample()
         cap = (600, 3000) if exact.n >= 60_000 else None
-        there, here = measure(exact, options=MetricOptions(bins=cap)), measure(cells, options=MetricOptions(bins=cap))
+        there, here = (measure(sample, SEVEN, MetricOptions(bins=cap)) for sample in (exact, cells))
         curve = np.abs(fit_bpm(exact, bins=cap).curve(at)[0] - fit_bpm(cells, bins=cap).curve(at)[0]).max()
         errors = [abs(here[m].value - there[m].value) for m in here]  # type: ignore[operator]
         rows.append([name, exact.n, cells.mass.size, *(f"{e:.0e}" for e in errors), f"{curve:.0e}",

@@ -154,7 +154,7 @@ def _table(documents: list[tuple[str, Mapping[str, Any]]]) -> Any:
         scalars = {k: v for k, v in document["parameters"].items() if isinstance(v, (int, float))}
         fit_ = document["fit"]
         tce = fit_.get("tce", {}).get("value")
-        facts = {k: fit_[k] for k in ("objective", "evaluations", "optimizer") if k in fit_}
+        facts = {k: fit_[k] for k in ("objective", "evaluations", "optimizer", "explanation") if k in fit_}
         sample = document["sample"]
         return {
             "method": document["method"],

@@ -15,7 +15,7 @@ from bpmcli.core.rows import Rows
 from bpmcli.core.sample import Sample, sample_from_log_odds, sigmoid
 from bpmcli.core.shapes import Batch, FormulaBatch, Prior, WalkBatch, cells_of
 from bpmcli.core.simulate import TRUTHS, ead, simulate
-from bpmcli.core.tce_averaged import tce_averaged
+from bpmcli.core.tce_averaged import tce_averaged, unbiased_curve
 from bpmcli.errors import DataError
 
 GRID = np.concatenate([[-700.0, -50.0], np.linspace(-40, 40, 4001), [50.0, 700.0]])
@@ -169,6 +169,12 @@ def test_tce_is_at_least_the_mean_gap() -> None:
     for name in TRUTHS:
         sample = drawn(name, 3000)
         assert tce_averaged(sample).value >= abs(sample.mean_gap) - 1e-3, name
+
+
+def test_start_from_a_near_curve_ends_at_the_same_tce() -> None:
+    sample, other = drawn("D4", 3000), drawn("D4", 3000, 1)
+    near = tce_averaged(other, near=unbiased_curve(sample)).value
+    assert near == pytest.approx(tce_averaged(other).value, abs=1e-4)
 
 
 def test_saved_and_loaded_bit_for_bit() -> None:
