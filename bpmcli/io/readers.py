@@ -17,17 +17,16 @@ from bpmcli.core.reduce import (
     reduce_probs,
 )
 from bpmcli.core.rows import EVENT, Rows, pool
-from bpmcli.core.sample import BARE_LIMIT, Floats, Ints
+from bpmcli.core.sample import BARE_LIMIT, Floats
 from bpmcli.errors import BpmError, DataError
 from bpmcli.io.columns import Array, Lists, to_arrow
 from bpmcli.io.layout import InputOptions, Layout, understand
+from bpmcli.io.outcomes import class_indices, hits_of, weights_of
 from bpmcli.io.sources import Batch, Source, open_source
 
 if TYPE_CHECKING:
     from bpmcli.core.summary import Summary
 
-TRUE_WORDS = ("true", "yes", "t", "1", "1.0", "correct")
-FALSE_WORDS = ("false", "no", "f", "0", "0.0", "incorrect", "wrong")
 
 EXACT_ROWS = 5_000_000
 """Up to here every row is kept: half a gigabyte. Beyond, rows go into a summary unless --exact is given."""
@@ -148,10 +147,10 @@ def rows_of(
     hits = hits_of(batch, layout, reduced, scores) if outcomes else np.zeros(batch.n, dtype=bool)
     weights = None
     if layout.weight and outcomes:
-        weights = _weights(batch, layout.weight)
+        weights = weights_of(batch, layout.weight)
     labels = None
     if outcomes and layout.label and not layout.prediction and layout.target != EVENT:
-        labels = _class_indices(batch.columns[layout.label], layout.classes)
+        labels = class_indices(batch.columns[layout.label], layout.classes)
     groups = None
     if layout.group:
         groups = np.asarray(batch.columns[layout.group]).astype(np.str_)
@@ -233,100 +232,6 @@ def _reduce(scores: Array, layout: Layout, first_row: int) -> Reduced:
     if layout.binary and layout.target != EVENT:
         return Reduced(np.abs(x), (x > 0).astype(np.int64), int((x == 0).sum()), 0, ends)
     return Reduced(x, np.ones(x.size, dtype=np.int64), 0, 0, ends)
-
-
-def hits_of(batch: Batch, layout: Layout, reduced: Reduced | None, scores: Array) -> Array:
-    """Which rows are hits; `reduced` is only needed where the scores bring their own prediction."""
-    if layout.hit:
-        return _booleans(batch, layout.hit)
-    assert layout.label is not None
-    labels = batch.columns[layout.label]
-    if layout.target == EVENT:
-        return _booleans(batch, layout.label)
-    if layout.prediction:
-        predictions = np.asarray(batch.columns[layout.prediction])
-        values = np.asarray(labels)
-        if (predictions.dtype.kind == "U") != (values.dtype.kind == "U"):
-            raise DataError(f"'{layout.prediction}' and '{layout.label}' are not of one kind: one is text, one numbers")
-        equal: Array = predictions == values
-        return equal
-    index = _class_indices(labels, layout.classes)
-    absent = None
-    first = batch.columns[layout.scores[0]]
-    n_classes: int | Ints = 2 if layout.binary else scores.shape[1]
-    if isinstance(first, Lists):
-        n_classes = first.lengths
-    absent = (index < 0) | (index >= n_classes)
-    if absent.any():
-        row = int(np.flatnonzero(absent)[0])
-        k = int(np.max(n_classes))
-        hint = f"labels are class numbers 0 … {k - 1}"
-        if int(index.min()) >= 1 and int(index.max()) == k:
-            hint += f"; these run from 1 to {k}: subtract one"
-        raise DataError(
-            f"label {index[row]} is outside 0 … {k - 1} (row {batch.start + row + 1}; "
-            f"{int(absent.sum())} such rows here)",
-            hint,
-        )
-    assert reduced is not None
-    hits: Array = reduced.predictions == index
-    return hits
-
-
-def _weights(batch: Batch, name: str) -> Floats:
-    values = batch.columns[name]
-    if isinstance(values, Lists) or values.ndim != 1 or values.dtype.kind not in "fiub":
-        raise DataError(f"'{name}' must be one number per row")
-    weights = values.astype(np.float64)
-    bad = ~(np.isfinite(weights) & (weights >= 0))
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        raise DataError(
-            f"weights must be finite and not negative, found {weights[row]:g} (row {batch.start + row + 1})",
-            "a row that should not count has the weight 0",
-        )
-    return weights
-
-
-def _class_indices(labels: Array | Lists, classes: tuple[str, ...] | None) -> Ints:
-    """Class numbers from numbers, or from names where the columns carry them."""
-    if isinstance(labels, Lists) or labels.ndim != 1:
-        raise DataError("labels must be one class number per row", "one-hot labels: take their argmax")
-    if labels.dtype.kind == "U":
-        known = {name: i for i, name in enumerate(classes or ())}
-        unknown = [w for w in np.unique(labels).tolist() if w not in known]
-        if unknown:
-            hint = f"classes: {', '.join(known)}" if known else "columns named prob_<class> name the classes"
-            raise DataError(f"label '{unknown[0]}' is not a class", hint)
-        return np.array([known[w] for w in labels.tolist()], dtype=np.int64)
-    if labels.dtype.kind == "f":
-        whole = np.isfinite(labels) & (labels == np.floor(labels))
-        if not whole.all():
-            row = int(np.flatnonzero(~whole)[0])
-            raise DataError(f"labels must be class numbers, found {labels[row]:g} (row {row + 1} of its batch)")
-    return labels.astype(np.int64)
-
-
-def _booleans(batch: Batch, name: str) -> Array:
-    values = batch.columns[name]
-    if isinstance(values, Lists) or values.ndim != 1:
-        raise DataError(f"'{name}' must be one value per row")
-    if values.dtype.kind == "U":
-        lowered = np.char.lower(values)
-        yes = np.isin(lowered, TRUE_WORDS)
-        bad = ~yes & ~np.isin(lowered, FALSE_WORDS)
-    elif values.dtype == bool or (
-        values.dtype.kind in "iu" and values.size and values.min() >= 0 and values.max() <= 1
-    ):
-        return values.astype(bool, copy=False)
-    else:
-        yes = values == 1
-        bad = ~yes & (values != 0)
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        hint = "for class labels give --prediction as well" if name.lower() not in ("hit", "correct") else None
-        raise DataError(f"'{name}' must be 0 or 1, found {values[row]} (row {batch.start + row + 1})", hint)
-    return yes
 
 
 def _logits(scores: Array, layout: Layout, reduced: Reduced) -> Floats | None:
