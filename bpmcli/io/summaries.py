@@ -22,7 +22,8 @@ from bpmcli.core.summary import FIXED_BITS, KEPT_BITS, MANTISSA_BITS, Accumulato
 from bpmcli.errors import BpmError, DataError, UsageError
 from bpmcli.io.columns import Array, from_arrow, to_arrow
 from bpmcli.io.layout import InputOptions, Layout, understand
-from bpmcli.io.readers import CONFIDENT, SUMMARY_KEY, Loaded, complete_batches, hits_of, notices_of, rows_of, scores_of
+from bpmcli.io.outcomes import hits_of
+from bpmcli.io.readers import CONFIDENT, SUMMARY_KEY, Loaded, complete_batches, notices_of, rows_of, scores_of
 from bpmcli.io.sources import Batch, Part, Source, open_source
 
 SCHEMA, VERSION = "bpmcli/summary", 1
