@@ -5,10 +5,10 @@ BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types check bench reproduce sample-data clean
+.PHONY: help demo test lint types check bench bench-scale reproduce sample-data clean
 
 help:  ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 # Bytecode is compiled here because some machines forbid writing it at run time.
 $(VENV)/demo: pyproject.toml
@@ -43,8 +43,12 @@ types: $(VENV)/dev  ## mypy --strict
 
 check: lint types test  ## lint, types and tests
 
-bench: $(VENV)/dev  ## speed, side by side in one run (takes a while)
+bench: $(VENV)/dev  ## speed, side by side in one run (minutes)
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/calibrator_speed.py
+
+bench-scale: $(VENV)/dev  ## peers, growth, summaries, many files (long; DATA=folder of real files)
+	cd benchmarks && ../$(BIN)/python scale.py $(if $(DATA),--data $(abspath $(DATA)))
 
 reproduce: $(VENV)/test  ## the paper's simulated tables and figures, into reproduction/
 	$(BIN)/python benchmarks/reproduce.py reproduction --jobs 0
