@@ -190,9 +190,11 @@ def _weighted_sample(x: Floats, hits: npt.NDArray[np.bool_], weights: Floats) ->
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         raise DataError(f"weights must be finite and not negative, found {weights[row]} (row {row + 1})")
-    keep = weights > 0
-    if not keep.any():
+    if not (weights > 0).any():
         raise DataError("all weights are zero")
+    # Only ratios count; scaled, neither sums nor squares overflow.
+    weights = weights / weights.max()
+    keep = weights > 1e-150
     x, hits, weights = x[keep], hits[keep], weights[keep]
     # A full order, so that sums do not depend on how the rows came.
     order = np.lexsort((hits, weights, x))

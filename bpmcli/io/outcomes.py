@@ -31,7 +31,7 @@ def hits_of(batch: Batch, layout: Layout, reduced: Reduced | None, scores: Array
             raise DataError(f"'{layout.prediction}' and '{layout.label}' are not of one kind: one is text, one numbers")
         equal: Array = predictions == values
         return equal
-    index = class_indices(labels, layout.classes)
+    index = class_indices(labels, layout.classes, batch.start)
     absent = None
     first = batch.columns[layout.scores[0]]
     n_classes: int | Ints = 2 if layout.binary else scores.shape[1]
@@ -69,7 +69,7 @@ def weights_of(batch: Batch, name: str) -> Floats:
     return weights
 
 
-def class_indices(labels: Array | Lists, classes: tuple[str, ...] | None) -> Ints:
+def class_indices(labels: Array | Lists, classes: tuple[str, ...] | None, first_row: int = 0) -> Ints:
     """Class numbers from numbers, or from names where the columns carry them."""
     if isinstance(labels, Lists) or labels.ndim != 1:
         raise DataError("labels must be one class number per row", "one-hot labels: take their argmax")
@@ -77,14 +77,21 @@ def class_indices(labels: Array | Lists, classes: tuple[str, ...] | None) -> Int
         known = {name: i for i, name in enumerate(classes or ())}
         unknown = [w for w in np.unique(labels).tolist() if w not in known]
         if unknown:
-            hint = f"classes: {', '.join(known)}" if known else "columns named prob_<class> name the classes"
+            hint = f"classes: {', '.join(known)}" if known else "give class numbers, or columns named prob_<class>"
             raise DataError(f"label '{unknown[0]}' is not a class", hint)
         return np.array([known[w] for w in labels.tolist()], dtype=np.int64)
     if labels.dtype.kind == "f":
         whole = np.isfinite(labels) & (labels == np.floor(labels))
         if not whole.all():
             row = int(np.flatnonzero(~whole)[0])
-            raise DataError(f"labels must be class numbers, found {labels[row]:g} (row {row + 1} of its batch)")
+            raise DataError(
+                f"labels must be class numbers, found {labels[row]:g} (row {first_row + row + 1})",
+                "--skip-missing leaves rows with NaN out" if np.isnan(labels[row]) else None,
+            )
+    elif labels.dtype.kind not in "iub":
+        raise DataError(f"labels must be class numbers, found {labels.dtype.name} values")
+    elif labels.dtype.kind == "u":
+        labels = np.minimum(labels, np.iinfo(np.int64).max)
     return labels.astype(np.int64)
 
 

@@ -79,6 +79,8 @@ def read_rows(
         if not parts or not sum(part.n for part in parts):
             raise DataError("no rows")
         rows = pool(parts)
+        if rows.weights is not None and not rows.weights.any():
+            raise DataError(f"all weights in '{layout.weight}' are zero", "name another column with --weight")
         shares = None if rows.n < 100 else (float(rows.hits.mean()), float((rows.log_odds > CONFIDENT).mean()))
         return Loaded(rows, layout, tuple(notices_of(odd, shares, layout)), source.metadata)
     except BpmError as error:
@@ -150,7 +152,7 @@ def rows_of(
         weights = weights_of(batch, layout.weight)
     labels = None
     if outcomes and layout.label and not layout.prediction and layout.target != EVENT:
-        labels = class_indices(batch.columns[layout.label], layout.classes)
+        labels = class_indices(batch.columns[layout.label], layout.classes, batch.start)
     groups = None
     if layout.group:
         groups = np.asarray(batch.columns[layout.group]).astype(np.str_)
@@ -201,14 +203,14 @@ def scores_of(batch: Batch, layout: Layout) -> Array:
             row = batch.start + int(np.flatnonzero(first.lengths < 2)[0]) + 1
             raise DataError(f"'{layout.scores[0]}' has fewer than two values (row {row})")
         if first.values.dtype.kind not in "fiub":
-            raise DataError(f"'{layout.scores[0]}' holds text, not numbers")
+            raise DataError(f"'{layout.scores[0]}' holds {first.values.dtype.name} values, not numbers")
         # Checked before padding: afterwards -inf means that a class is absent.
         if not np.isfinite(first.values).all():
             row = int(np.repeat(np.arange(batch.n), first.lengths)[np.flatnonzero(~np.isfinite(first.values))[0]])
             raise DataError(f"'{layout.scores[0]}' must be finite, found NaN or inf (row {batch.start + row + 1})")
         return first.matrix(-np.inf if layout.kind == "logits" else 0.0)
     if first.dtype.kind not in "fiub":
-        raise DataError(f"'{layout.scores[0]}' holds text, not numbers")
+        raise DataError(f"'{layout.scores[0]}' holds {first.dtype.name} values, not numbers")
     if layout.kind == "logits" and np.isneginf(first).any():
         row = int(np.flatnonzero(np.isneginf(first).reshape(batch.n, -1).any(axis=1))[0])
         raise DataError(f"logits must be finite, found -inf (row {batch.start + row + 1})")

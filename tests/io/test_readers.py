@@ -239,6 +239,11 @@ BAD = {
     "unnamed scores": ({"arr_0": np.zeros((2, 3)), "labels": [0, 1]}, "could be logits or probabilities"),
     "two labels": ({"logits": np.zeros((2, 3)), "labels": [0, 1], "y_true": [0, 1]}, "could both be the label"),
     "one class": ({"logits": np.zeros((2, 1, 1)), "labels": [0, 0]}, "at least two classes"),
+    "no arrays": ({}, "no columns"),
+    "complex logits": ({"logits": np.zeros((2, 2), dtype=complex), "labels": [0, 1]}, "complex128 values, not numbers"),
+    "dates as labels": ({"logits": np.zeros((2, 2)), "labels": np.zeros(2, dtype="M8[Y]")}, "found datetime64"),
+    "nan label": ({"logits": np.zeros((2, 2)), "labels": [0, np.nan]}, "found nan (row 2)"),
+    "huge label": ({"logits": np.zeros((2, 2)), "labels": np.array([0, 2**63], dtype=np.uint64)}, "is outside 0 … 1 (row 2"),
     "binary labels of two": ({"probs": [0.5, 0.7], "labels": [1, 2]}, "label 2 is outside 0 … 1"),
 }  # fmt: skip
 
@@ -336,3 +341,13 @@ def test_bad_jsonl_is_refused_with_a_sentence(tmp_path, text):
 def test_absent_and_unknown_files(tmp_path, name):
     with pytest.raises(BpmError):
         read_rows(str(tmp_path / name))
+
+
+def test_huge_weights_do_not_overflow(tmp_path):
+    (tmp_path / "a.csv").write_text("confidence,hit,w\n0.5,1,1e308\n0.6,0,1e308\n0.7,1,1e-308\n")
+    sample = read_rows(str(tmp_path / "a.csv"), InputOptions(weight="w")).rows.sample
+    assert sample.accuracy == pytest.approx(0.5)
+    assert sample.effective_n == pytest.approx(2.0)
+    (tmp_path / "b.csv").write_text("confidence,hit,w\n0.5,1,0\n")
+    with pytest.raises(DataError, match=r"b.csv: all weights in 'w' are zero"):
+        read_rows(str(tmp_path / "b.csv"), InputOptions(weight="w"))
