@@ -90,8 +90,8 @@ def class_indices(labels: Array | Lists, classes: tuple[str, ...] | None, first_
             )
     elif labels.dtype.kind not in "iub":
         raise DataError(f"labels must be class numbers, found {labels.dtype.name} values")
-    elif labels.dtype.kind == "u":
-        labels = np.minimum(labels, np.iinfo(np.int64).max)
+    elif labels.dtype == np.uint64:
+        labels = np.minimum(labels, np.uint64(np.iinfo(np.int64).max))
     return labels.astype(np.int64)
 
 
