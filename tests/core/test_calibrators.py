@@ -534,3 +534,13 @@ def test_temperature_is_the_root_scipy_finds():
 
     t = fit_calibrator("temperature", rows).calibrator.temperature
     assert t == pytest.approx(1 / brentq(slope, 0.01, 10, xtol=1e-15), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", [m for m in METHODS if m != "identity"])
+@pytest.mark.parametrize("bad", ["x", None, True, {}, ["a"], [None, None], 1e308, -1e308, [1e308, 2.0]])
+def test_parameters_that_make_no_curve_are_refused(name, bad):
+    rows, _ = stored("digits_val.npz")
+    good = fit_calibrator(name, rows).calibrator.parameters()
+    for key in good:
+        with pytest.raises(DataError):
+            METHODS[name].calibrator.from_parameters({**good, key: bad})

@@ -16,6 +16,10 @@ from bpmcli.core.sample import Floats, sigmoid
 from bpmcli.errors import DataError, UsageError
 
 
+LARGEST = 1e100
+"""No fit gives parameters near this; beyond it products overflow."""
+
+
 @dataclass(frozen=True)
 class Calibrator:
     """Maps log-odds to a calibrated confidence. Subclasses add their parameters as fields."""
@@ -42,16 +46,46 @@ class Calibrator:
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, Any]) -> Calibrator:
-        """The inverse, bit for bit. A wrong or missing field is a DataError."""
-        names = {f.name for f in fields(cls)}
-        if set(parameters) != names:
-            raise DataError(f"parameters must be {', '.join(sorted(names)) or 'empty'}, found {', '.join(parameters)}")
-        values = {k: tuple(v) if isinstance(v, list) else v for k, v in parameters.items()}
-        for name, value in values.items():
-            numbers = value if isinstance(value, tuple) else (value,)
-            if any(isinstance(v, (int, float)) and not np.isfinite(v) for v in numbers):
-                raise DataError(f"parameter {name} is not finite")
-        return cls(**values)
+        """The inverse, bit for bit. Parameters that make no curve are a DataError."""
+        kinds = {f.name: str(f.type) for f in fields(cls)}
+        if set(parameters) != set(kinds):
+            raise DataError(f"parameters must be {', '.join(sorted(kinds)) or 'empty'}, found {', '.join(parameters)}")
+        values = {name: _checked(name, kinds[name], value) for name, value in parameters.items()}
+        try:
+            with np.errstate(all="ignore"):
+                loaded = cls(**values)
+                sound = loaded._makes_sense()
+        except (ValueError, TypeError, IndexError, OverflowError) as error:
+            raise DataError(f"the parameters do not fit together: {error}", "fit again") from None
+        if not sound:
+            raise DataError("the parameters make no calibration curve", "fit again")
+        return loaded
+
+    def _makes_sense(self) -> bool:
+        """Probabilities come out over the whole range of log-odds."""
+        x = np.concatenate([np.linspace(-40.0, 40.0, 81), [-700.0, 700.0]])
+        if self.needs_distribution:
+            logits = np.stack([np.zeros(x.size), x, x / 2], axis=1)
+            total = np.exp(self.log_probabilities(logits)).sum(axis=1)
+            return bool(np.all(np.abs(total - 1.0) < 1e-6))
+        g, miss = self(x)
+        return bool(np.all((g >= 0) & (g <= 1) & (np.abs(g + miss - 1.0) < 1e-6)))
+
+
+def _checked(name: str, kind: str, value: Any) -> Any:
+    """A field as JSON holds it, if it is what the field's type says."""
+    if kind.startswith("tuple"):
+        if not isinstance(value, list):
+            raise DataError(f"parameter {name} must be a list")
+        inner = "str" if "str" in kind else "float"
+        return tuple(_checked(name, inner, item) for item in value)
+    if kind == "str":
+        if not isinstance(value, str):
+            raise DataError(f"parameter {name} must be text")
+        return value
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < LARGEST:
+        raise DataError(f"parameter {name} must be a number of sane size, found {str(value)[:20]}")
+    return value
 
 
 def _plain(value: Any) -> Any:
