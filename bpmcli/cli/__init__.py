@@ -84,14 +84,20 @@ root.__doc__ = None
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code."""
+    if sys.stdout is None:  # closed by the caller
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    code = 0
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
-        return code
     except BrokenPipeError:
-        # The reader has gone (`| head`): end quietly, also at the flush on exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        forget_stdout()
+    return code
+
+
+def forget_stdout() -> None:
+    """The reader has gone (`| head`): nothing more is said, also at the flush on exit; the exit code stays."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(arguments: list[str]) -> int:
@@ -132,6 +138,10 @@ def _foreign(error: Exception) -> int:
         return 2
     if type(error).__name__ == "Abort":
         return 130
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        console.show_error(BpmError(f"{where}{error.strerror}", "is the disk full, or the target gone?"))
+        return 3
     if isinstance(error, MemoryError):
         console.show_error(BpmError("out of memory", "work the files one at a time, or split them"))
         return 70

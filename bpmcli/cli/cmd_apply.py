@@ -39,7 +39,7 @@ def apply(
     from bpmcli.cli import console
     from bpmcli.engines.applying import ApplyFile, output_suffix
     from bpmcli.engines.local import work
-    from bpmcli.io.outputs import Record, origin_of, output_paths
+    from bpmcli.io.outputs import Record, origin_of, output_paths, spare_inputs
     from bpmcli.io.params import checksum, load_params
     from bpmcli.io.paths import expand
 
@@ -58,10 +58,9 @@ def apply(
     options = read.resolve()
     made_with = {"params": checksum(params), "options": asdict(options), "allow_argmax_change": allow_argmax_change}
     record = Record(output_dir) if output_dir else None
+    spare_inputs(items, *targets)
     jobs, origins = [], {}
     for item, target, suffix in zip(items, targets, suffixes, strict=True):
-        if target != "-" and _is_same(target, item.path):
-            raise UsageError(f"{target} is the input itself", "write to another file")
         origins[target] = origin_of(item.path, **made_with)
         if record and not force and record.is_current(target, origins[target]):
             continue
@@ -92,7 +91,3 @@ def apply(
 
 def _is_below(path: str, folder: str) -> bool:
     return os.path.abspath(path).startswith(os.path.abspath(folder) + os.sep)
-
-
-def _is_same(one: str, other: str) -> bool:
-    return os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other)

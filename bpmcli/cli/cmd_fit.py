@@ -64,7 +64,7 @@ def fit(
     from bpmcli.core.calibrators import FitOptions, method_named
     from bpmcli.engines.fitting import FitFile
     from bpmcli.io.documents import dumps
-    from bpmcli.io.outputs import output_paths
+    from bpmcli.io.outputs import output_paths, spare_inputs
     from bpmcli.io.paths import expand
     from bpmcli.io.writers import write_text
 
@@ -78,6 +78,7 @@ def fit(
     items = expand(inputs or [])
     if not items:
         raise UsageError("no input", "bpmcli fit FILE -o params.json")
+    spare_inputs(items, out, plot)
     if plot:
         from bpmcli.cli import pictures
 

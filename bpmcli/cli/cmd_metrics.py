@@ -56,6 +56,8 @@ def metrics(
     from bpmcli.io.paths import expand
 
     format_ = output.resolve()
+    if (list_ or explain_input) and (fail_above or max_increase):
+        raise UsageError("--list and --explain-input measure nothing, so no gate can pass", "leave them out")
     if list_:
         show(format_, views.metric_list(), views.metric_list_document())
         return 0

@@ -95,7 +95,7 @@ def judge(
                         "measure both the same way (--event, --weight)",
                     )
             for gate in rises:
-                old = before["metrics"].get(gate.metric, {}).get("value")
+                old = _number(before, gate.metric)
                 if old is None:
                     raise DataError(
                         f"the baseline has no {gate.metric} for {record['input']}", "save it again with --format json"
@@ -104,6 +104,15 @@ def judge(
                 passed = value is not None and value - old <= gate.limit
                 verdicts.append(Verdict(record["input"], gate.metric, gate.limit, value, passed, old))
     return verdicts
+
+
+def _number(record: Mapping[str, Any], metric: str) -> float | None:
+    """A finite value of a saved run, whatever has been done to the file."""
+    try:
+        value = record["metrics"][metric]["value"]
+    except (KeyError, TypeError, IndexError):
+        return None
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value) else None
 
 
 def interval_level(interval: float | None, confidence: float | None, gated: bool) -> float:
@@ -129,9 +138,12 @@ def load_baseline(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """A saved `metrics --format json`, measured with the same options."""
     try:
         document = load_document(path, SCHEMA, VERSION, "saved with `bpmcli metrics --format json`")
-        if not document.get("results"):
-            raise DataError("has no results")
-        theirs = document.get("options", {})
+        results = document.get("results")
+        if not isinstance(results, list) or not results or not all(isinstance(r, dict) for r in results):
+            raise DataError("has no results", "save it again with --format json")
+        theirs = document.get("options")
+        if not isinstance(theirs, dict):
+            raise DataError("has no options", "save it again with --format json")
         different = [k for k in options if theirs.get(k) != options[k]]
         if different:
             k = different[0]

@@ -36,7 +36,7 @@ def _job_count(jobs: int) -> int:
 Jobs = Annotated[
     int, typer.Option("-j", "--jobs", callback=_job_count, help="Work this many files at a time; 0 = one per core.")
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of every random draw.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random draw.")]
 
 
 class InputArgs(NamedTuple):
@@ -80,8 +80,8 @@ class CurveArgs(NamedTuple):
         _one_of("--variant", self.variant, ("paper", "authors"))
         _one_of("--density", self.density, ("beta", "empirical"))
         _one_of("--binning", binning, ("mass", "width"))
-        if not (isfinite(self.p) and self.p >= 1):
-            raise UsageError(f"--p must be a finite number of at least 1, not {self.p:g}")
+        if not (isfinite(self.p) and 1 <= self.p <= 50):
+            raise UsageError(f"--p must lie between 1 and 50, not {self.p:g}")
         if n_bins < 1:
             raise UsageError(f"--n-bins must be positive, not {n_bins}")
         schemes = None if self.schemes == "all" else _positive("--schemes", self.schemes)
@@ -151,7 +151,7 @@ def _one_of(option: str, value: str, allowed: tuple[str, ...]) -> None:
 
 
 def _positive(option: str, text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
+    if not (text.isascii() and text.isdecimal() and len(text) < 10) or int(text) < 1:
         raise UsageError(f"{option} must be a positive whole number, not '{text}'")
     return int(text)
 

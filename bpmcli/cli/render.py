@@ -44,10 +44,17 @@ def render(format_: str, table: Table, document: Any) -> str:
 
 def show(format_: str, table: Table, document: Any) -> None:
     """Print to standard output; on a terminal a table is drawn with rich."""
-    if format_ == "table" and sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
-        _rich(table)
-    else:
-        sys.stdout.write(render(format_, table, document))
+    try:
+        if format_ == "table" and sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+            _rich(table)
+        else:
+            sys.stdout.write(render(format_, table, document))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # A gate must still fail although nobody reads the table.
+        from bpmcli.cli import forget_stdout
+
+        forget_stdout()
 
 
 def short(value: Cell) -> str:
@@ -109,10 +116,10 @@ def _rich(table: Table) -> None:
     console = Console()
     right = _numeric(table)
     for number, chosen in enumerate(_fitting(table, console.width)):
-        title = table.title if number == 0 else None
+        title = Text(table.title) if table.title and number == 0 else None
         drawn = RichTable(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
         for i in chosen:
-            drawn.add_column(table.columns[i], justify="right" if right[i] else "left", overflow="fold")
+            drawn.add_column(Text(table.columns[i]), justify="right" if right[i] else "left", overflow="fold")
         for row in table.rows:
             drawn.add_row(*(Text(short(row[i]), style="dim" if row[i] is None else "") for i in chosen))
         console.print(drawn)

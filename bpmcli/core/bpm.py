@@ -90,7 +90,9 @@ def fit_bpm(
     if best is None:
         large = variant == "paper" and counts[0] >= COARSE and counts.size > 1
         coarse = objective(scheme_bins(sample, counts[:1]), family) if large else None
-        best = _multi_start(f, coarse, family, lower, upper)
+        rate = min(max(sample.accuracy, 1e-12), 1 - 1e-12)
+        flat = np.array([0.0, 0.0, float(np.log((1 - rate) / rate))])
+        best = _multi_start(f, coarse, family, lower, upper, flat if family is BETA else None)
     value = best.value + (1.0 if variant == "paper" else -float(np.sum(all_bins.mass)))
     if not best.converged:
         raise FitError(
@@ -142,13 +144,19 @@ def objective(bins: Bins, family: Family, variant: str = "paper") -> Objective:
     return evaluate
 
 
-def _multi_start(f: Objective, coarse: Objective | None, family: Family, lower: Floats, upper: Floats) -> Minimum:
+def _multi_start(
+    f: Objective, coarse: Objective | None, family: Family, lower: Floats, upper: Floats, flat: Floats | None = None
+) -> Minimum:
     """Two starts, and all of them should those two disagree; on the coarse objective if there is one."""
     starts = STARTS if family is BETA else _glm_starts(family)
     found = [minimise(coarse or f, np.array(start), lower, upper) for start in starts[:2]]
     if abs(found[0].value - found[1].value) > 1e-9 * abs(found[0].value):
         found += [minimise(coarse or f, np.array(start), lower, upper) for start in starts[2:]]
     best = min(found, key=lambda m: m.value)
+    if flat is not None and (coarse or f)(flat)[0] < best.value:
+        # Log-odds in the hundreds saturate every start, and a vanished gradient looks like an optimum.
+        found.append(minimise(coarse or f, flat, lower, upper))
+        best = min(found, key=lambda m: m.value)
     if coarse:
         best = minimise(f, best.x, lower, upper)
         found.append(best)

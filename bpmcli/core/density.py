@@ -21,6 +21,10 @@ class BetaDensity(NamedTuple):
         return self.a1 * log_confidence(log_odds) + self.a2 * log_complement(log_odds)
 
 
+NARROWEST = 1e7
+"""A Beta with parameters beyond this has a standard deviation below 2e-4: as good as constant."""
+
+
 def beta_by_moments(sample: Sample) -> BetaDensity | None:
     """a1 = m²(1−m)/v − m, a2 = a1(1−m)/m with the sample variance v (paper, Algorithm 2).
 
@@ -36,4 +40,6 @@ def beta_by_moments(sample: Sample) -> BetaDensity | None:
     if not 1e-30 < v < m * miss:
         return None
     a1 = m * m * miss / v - m
-    return BetaDensity(a1, a1 * miss / m)
+    a2 = a1 * miss / m
+    # All but constant: the integral would only resolve rounding.
+    return BetaDensity(a1, a2) if a1 + a2 < NARROWEST else None

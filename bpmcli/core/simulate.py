@@ -67,6 +67,10 @@ TRUTHS: dict[str, Truth[BetaDensity]] = {
 }
 
 
+MOST_ROWS = 10**9
+"""Drawn in memory: beyond this, simulate parts with several seeds."""
+
+
 @dataclass(frozen=True)
 class Simulated:
     """Rows drawn from a truth, in the order they were drawn."""
@@ -82,7 +86,7 @@ class Simulated:
 
 def simulate(truth: AnyTruth, n: int, rng: np.random.Generator) -> Simulated:
     """Draw x = logit ŝ from the density, then h ~ Bernoulli(g(ŝ))."""
-    if n < 1:
+    if not 1 <= n <= MOST_ROWS:
         raise UsageError(f"cannot simulate {n} rows", "give a positive number with -n")
     density = truth.density
     x = _beta_draws(density, n, rng) if isinstance(density, BetaDensity) else _file_draws(density, n, rng)

@@ -24,6 +24,10 @@ NOTHING = 1e-18
 """Nor is a gain worth having that the objective's own size of one would swallow."""
 
 
+FLATTEST = 1e-12
+"""Curvature, in units of the diagonal, below which a direction is flat."""
+
+
 class Minimum(NamedTuple):
     """Where the solver stopped; `converged` means no Newton step gains anything there."""
 
@@ -74,7 +78,7 @@ class _NewtonStep:
         h = hessian[np.ix_(free, free)]
         self.unit = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(h)), 1e-200))
         values, self.vectors = np.linalg.eigh(h * self.unit * self.unit[:, None])
-        self.curvature = np.maximum(np.abs(values), 1e-12)
+        self.curvature = np.maximum(np.abs(values), FLATTEST)
         self.slope = self.vectors.T @ (gradient[free] * self.unit)
 
     def step(self, damping: float) -> Floats:

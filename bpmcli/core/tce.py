@@ -13,6 +13,9 @@ from bpmcli.core.density import BetaDensity
 from bpmcli.core.sample import Floats, Sample
 
 _NODES = 32
+MOST_PANELS = 1 << 13
+"""Where as many panels still disagree, rounding is all that is left."""
+
 _TAIL = 45.0
 """e^-45 of the mass is left out at either end."""
 
@@ -71,6 +74,9 @@ def integrate(f: Callable[[Floats], Floats], edges: Floats, tolerance: float = 1
         rough = (np.abs(fine - coarse) > enough[:, None]).any(axis=0)
         total += fine[:, ~rough].sum(axis=1)
         if not rough.any():
+            break
+        if a.size > MOST_PANELS:
+            total += fine[:, rough].sum(axis=1)
             break
         a, b = np.concatenate([a[rough], middle[rough]]), np.concatenate([middle[rough], b[rough]])
         coarse = np.concatenate([left[:, rough], right[:, rough]], axis=1)

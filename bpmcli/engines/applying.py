@@ -18,7 +18,7 @@ from bpmcli.core.rows import EVENT, Rows
 from bpmcli.core.sample import LOG_ODDS_LIMIT, Floats, sigmoid
 from bpmcli.errors import BpmError, DataError
 from bpmcli.io.columns import Lists
-from bpmcli.io.layout import InputOptions, Layout, understand
+from bpmcli.io.layout import NAMES, InputOptions, Layout, understand
 from bpmcli.io.params import Params
 from bpmcli.io.readers import stream_rows
 from bpmcli.io.sources import open_source, suffix_of
@@ -58,6 +58,8 @@ class ApplyFile:
     def _run(self, path: str, output: str, suffix: str) -> Applied:
         calibrator = self.params.calibrator
         source = open_source(path)
+        # Text stays as it is from csv to csv; elsewhere columns get their types.
+        source.keep_text = (suffix or source.suffixes[0]).startswith((".csv", ".tsv"))
         layout = layout_for_apply(source, self.options, self.params)
         odd: Counter[str] = Counter()
         n, before, after = 0, 0.0, 0.0
@@ -66,6 +68,9 @@ class ApplyFile:
             for part in stream_rows(source, layout, self.options, odd, distributions=whole, rest=True, outcomes=False):
                 fresh, confidence = self._by_group(part.rows, layout, odd)
                 columns = {**part.batch.columns, **part.batch.passed}
+                for name in source.columns if layout.kind == "log_odds" else ():
+                    if name.lower() in NAMES["confidence"]:
+                        columns[name] = confidence  # log-odds and confidence stay one thing
                 out.write(replace_scores(columns, list(source.columns), layout, fresh))
                 n += part.rows.n
                 before += float(sigmoid(part.rows.log_odds).sum())
@@ -165,9 +170,12 @@ def replace_scores(columns: Mapping[str, Any], order: list[str], layout: Layout,
     """The columns in their order, scores replaced; logits become probabilities, and are renamed so."""
     out: dict[str, Any] = {}
     first = layout.scores[0]
+    written = {_renamed(name, layout) for name in layout.scores}
     for name in order:
         if name not in columns and name not in layout.scores:
             continue
+        if name not in layout.scores and name in written:
+            continue  # old probabilities beside the logits make room for the new ones
         if name not in layout.scores:
             out[name] = columns[name]
         elif len(layout.scores) > 1:

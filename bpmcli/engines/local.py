@@ -49,6 +49,12 @@ def outcome(function: Callable[[Item], Result], item: Item) -> Result | BpmError
         return function(item)
     except BpmError as error:
         return error
+    except Exception as error:
+        if os.environ.get("BPMCLI_DEBUG"):
+            raise
+        name = getattr(item, "path", None) or str(item)[:200]
+        text = f"{name}: internal error: {type(error).__name__}: {error}"
+        return BpmError(text, "this is a bug; BPMCLI_DEBUG=1 shows where")
 
 
 def work(function: Callable[[Item], Result], items: Iterable[Item], jobs: int = 1) -> Iterator[Result | BpmError]:

@@ -118,9 +118,10 @@ def true_tce(metadata: Mapping[str, str]) -> float | None:
 
     try:
         value = json.loads(metadata["bpmcli"])["tce"]
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         return None
-    return float(value) if isinstance(value, (int, float)) else None
+    sound = isinstance(value, (int, float)) and abs(value) <= 1
+    return float(value) if sound else None
 
 
 def pooled(loaded: Sequence[Loaded]) -> tuple[Rows, tuple[Notice, ...]]:

@@ -24,13 +24,15 @@ def load_document(path: str, schema: str, version: int, origin: str) -> dict[str
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "not text"
         raise DataError(f"cannot be read ({why})", f"give a file {origin}") from None
-    except (json.JSONDecodeError, RecursionError) as error:
-        where = f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else "nested too deeply"
+    except (json.JSONDecodeError, RecursionError, ValueError) as error:
+        where = "nested too deeply, or a number too long"
+        if isinstance(error, json.JSONDecodeError):
+            where = f"line {error.lineno}: {error.msg}"
         raise DataError(f"is not JSON ({where})", f"give a file {origin}") from None
     if not isinstance(document, dict) or document.get("schema") != schema:
         found = document.get("schema") if isinstance(document, dict) else None
         raise DataError(f"is not a {schema} file" + (f" but {found}" if found else ""), f"give a file {origin}")
-    if not isinstance(document.get("version"), int) or document["version"] < 1:
+    if type(document.get("version")) is not int or document["version"] < 1:
         raise DataError(f"'version' is {document.get('version')!r}")
     if document["version"] > version:
         raise DataError(

@@ -91,8 +91,9 @@ def class_indices(labels: Array | Lists, classes: tuple[str, ...] | None, first_
     elif labels.dtype.kind not in "iub":
         raise DataError(f"labels must be class numbers, found {labels.dtype.name} values")
     elif labels.dtype == np.uint64:
-        labels = np.minimum(labels, np.uint64(np.iinfo(np.int64).max))
-    return labels.astype(np.int64)
+        labels = np.minimum(labels, np.array(np.iinfo(np.int64).max, dtype=np.uint64))
+    index: Ints = labels.astype(np.int64)
+    return index
 
 
 def _booleans(batch: Batch, name: str) -> Array:

@@ -41,6 +41,16 @@ def output_paths(items: Sequence[Input], folder: str, suffixes: Sequence[str]) -
     return [os.path.join(folder, target) for target in targets]
 
 
+def spare_inputs(items: Sequence[Input], *targets: str | None) -> None:
+    """Refuse to write onto an input, also through links."""
+    for target in targets:
+        if target in (None, "-") or not os.path.exists(target):
+            continue
+        for item in items:
+            if os.path.exists(item.path) and os.path.samefile(item.path, target):
+                raise UsageError(f"{target} is the input itself", "write to another file")
+
+
 class Record:
     """What the outputs of a folder were made from: inputs, parameters and options."""
 

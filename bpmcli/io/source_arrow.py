@@ -189,7 +189,10 @@ class CsvSource(_TextSource):
             read_options=csv.ReadOptions(use_threads=False, block_size=1 << 23),
             parse_options=csv.ParseOptions(delimiter=self.delimiter, invalid_row_handler=remember),
             convert_options=csv.ConvertOptions(
-                include_columns=names, column_types=types, strings_can_be_null=True, quoted_strings_can_be_null=False
+                include_columns=names,
+                column_types=types,
+                strings_can_be_null=not texts,
+                quoted_strings_can_be_null=False,
             ),
         )
 
@@ -238,7 +241,7 @@ class CsvSource(_TextSource):
 
     def record_batches(self, names: list[str] | None, numeric: Sequence[str]) -> Iterator[Any]:
         # Columns that only pass through stay text, so that they come out as they went in.
-        texts = [] if names is not None else [c for c in self.columns if c not in numeric]
+        texts = [c for c in self.columns if c not in numeric] if names is None and self.keep_text else []
         self._converting = names or list(self.columns)
         with self._open(names, numeric, texts) as reader:
             for record in reader:
@@ -269,9 +272,20 @@ class JsonlSource(_TextSource):
     def schema(self) -> Any:
         if self.size() == 0:
             raise DataError("no rows")
+        self._check_objects()
         with self._open(None) as reader:
             self._schema = reader.schema
             return reader.schema
+
+    def _check_objects(self) -> None:
+        """pyarrow crashes the process on a line that is no object."""
+        with self.stream() as raw:
+            start = raw.read(1 << 16).removeprefix(b"\xef\xbb\xbf")
+        for number, line in enumerate(start.split(b"\n"), start=1):
+            if line.strip() and not line.lstrip().startswith(b"{"):
+                raise DataError(f"line {number} is no JSON object", "every line is one object, in braces")
+            if number == start.count(b"\n"):
+                break  # the last line may be cut
 
     def record_batches(self, names: list[str] | None, numeric: Sequence[str]) -> Iterator[Any]:
         import pyarrow as pa

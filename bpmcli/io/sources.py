@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from types import MappingProxyType
@@ -80,6 +79,9 @@ class Source:
         """The batches; `numeric` names must be numbers, `rest` passes the other columns through."""
         raise NotImplementedError
 
+    keep_text: bool = False
+    """Columns that pass through stay text, so that they come out as they went in."""
+
     def leftovers(self) -> dict[str, Any]:
         """What is in the file but has no rows, such as class names."""
         return {}
@@ -112,7 +114,7 @@ class Source:
             raise DataError("not readable (permission denied)") from None
         except IsADirectoryError:
             raise DataError("is a directory") from None
-        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as e:
+        except Exception as e:  # a file can make a reader fail in any way
             text = " ".join(str(e).split()) or type(e).__name__
             raise DataError(f"cannot be read as {self.label}: {text[:200]}", self.advice()) from None
 
@@ -191,6 +193,8 @@ def _bytes(path: str) -> Any:
 
 def _from_stdin() -> Source:
     """stdin goes to a temporary file first: columns are looked at before rows are read."""
+    if sys.stdin is None:
+        raise DataError("is closed", "pipe csv or jsonl into it, or name a file")
     copy = tempfile.NamedTemporaryFile(prefix="bpmcli-", delete=False)  # noqa: SIM115
     try:
         with copy:

@@ -28,6 +28,10 @@ def atomic_path(path: str) -> Iterator[str]:
         yield from _uploaded(path)
         return
     target = Path(path)
+    if target.exists() and not target.is_file() and not target.is_dir():
+        # A device or a pipe (/dev/null, /dev/stdout) is written to, never replaced.
+        yield path
+        return
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
@@ -204,7 +208,7 @@ class JsonlWriter(_TextWriter):
     def write(self, columns: Mapping[str, Any]) -> None:
         names = list(columns)
         for values in zip(*(to_list(v) for v in columns.values()), strict=True):
-            self.file.write(json.dumps(dict(zip(names, values, strict=True)), ensure_ascii=False) + "\n")
+            self.file.write(json.dumps(dict(zip(names, values, strict=True)), ensure_ascii=False, default=str) + "\n")
 
 
 @writer(".jsonl.gz")

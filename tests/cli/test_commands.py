@@ -699,3 +699,26 @@ def test_fit_stores_a_band_around_the_curve(run):
     assert narrow["high"][50] - narrow["low"][50] < band["high"][50] - band["low"][50]
     run("fit", VAL, "--interval", 2, code=2)
     assert "works on all classes" in run("fit", VAL, "--method", "temperature", "--interval", 0.9, code=3).err
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no such device")
+def test_devices_are_written_to_and_never_replaced():
+    done = process("fit", VAL, "-o", "/dev/null")
+    assert done.returncode == 0, done
+    assert Path("/dev/null").is_char_device()
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "bpmcli", "metrics", str(VAL)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+    assert done.returncode == 3
+    assert "No space left" in done.stderr
+    assert Path("/dev/full").is_char_device()
+
+
+def test_closed_standard_input(run, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    assert "standard input: is closed" in run("metrics", "-", code=3).err

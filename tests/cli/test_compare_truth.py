@@ -173,7 +173,7 @@ def test_nonsense_sizes(text: str) -> None:
         (("metrics",), 2, "give files, or --truth"),
         (("metrics", "--truth", "D6"), 2, "unknown distribution 'D6'"),
         (("metrics", "--truth", "D1", "--runs", "0"), 2, "--runs must be positive"),
-        (("metrics", "--truth", "D1", "--seed", "-1"), 2, "--seed must not be negative"),
+        (("metrics", "--truth", "D1", "--seed", "-1"), 2, "-1 is not in the range"),
         (("metrics", "--truth", "D1", "-o", "x.xyz"), 2, "cannot write"),
         (("metrics", "--truth", "D1", "--plot", "x.gif"), 2, ".png, .svg or .pdf"),
         (("metrics", "--truth", "gone.json"), 3, "no such file"),

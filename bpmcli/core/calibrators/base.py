@@ -15,7 +15,6 @@ from bpmcli.core.rows import Rows
 from bpmcli.core.sample import Floats, sigmoid
 from bpmcli.errors import DataError, UsageError
 
-
 LARGEST = 1e100
 """No fit gives parameters near this; beyond it products overflow."""
 
