@@ -154,5 +154,11 @@ def _foreign(error: Exception) -> int:
 
 
 def entry() -> None:
-    """The console script."""
+    """The console script. Being terminated is an interrupt: temporary files go."""
+    import signal
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
     sys.exit(main())

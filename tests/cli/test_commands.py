@@ -722,3 +722,87 @@ def test_devices_are_written_to_and_never_replaced():
 def test_closed_standard_input(run, monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     assert "standard input: is closed" in run("metrics", "-", code=3).err
+
+
+# ---------------------------------------------------------------- what an attacker found
+
+
+def test_a_saturated_wrong_model_is_not_called_calibrated(run):
+    i = np.arange(1000)
+    np.savez("hot.npz", probs=np.eye(3)[i % 3], labels=np.where(i % 10 < 6, i % 3, (i + 1) % 3))
+    ran = run("metrics", "hot.npz", "-m", "ece,tce-bpm", "--fail-above", "tce-bpm=0.03", "--format", "json", code=1)
+    found = json.loads(ran.out)["results"][0]["metrics"]
+    assert found["tce-bpm"]["value"] == pytest.approx(0.4, abs=0.01)
+    run("fit", "hot.npz", "-o", "p.json")
+    run("apply", "p.json", "hot.npz", "-o", "out.npz")
+    with np.load("out.npz") as data:
+        assert np.isfinite(data["probs"]).all()
+
+
+def test_nearly_constant_confidences_come_to_an_end(run):
+    rng = np.random.default_rng(0)
+    np.savez("a.npz", confidence=0.7 + rng.uniform(-1, 1, 1000) * 1e-6, hits=rng.random(1000) < 0.7)
+    found = json.loads(run("metrics", "a.npz", "--format", "json").out)["results"][0]["metrics"]
+    assert found["ece"]["value"] is not None
+
+
+def test_old_probabilities_beside_logits_make_room(run):
+    run("fit", VAL, "-o", "p.json")
+    z = np.array([[3.0, 1.0], [0.0, 2.0]])
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    np.savez("both.npz", logits=z, probs=p)
+    run("apply", "p.json", "both.npz", "-o", "out.npz")
+    with np.load("out.npz") as data:
+        assert set(data) == {"probs"}
+        assert not np.allclose(data["probs"], p)
+
+
+def test_apply_keeps_log_odds_and_confidence_one_thing(run):
+    run("fit", VAL, "-o", "p.json")
+    run("simulate", "D4", "-n", 100, "-o", "d4.csv")
+    run("apply", "p.json", "d4.csv", "-o", "out.csv")
+    rows = table(Path("out.csv").read_text())
+    for row in rows:
+        assert float(row["confidence"]) == pytest.approx(1 / (1 + np.exp(-float(row["log_odds"]))), rel=1e-9)
+
+
+def test_apply_keeps_words_that_look_missing(run):
+    run("fit", VAL, "-o", "p.json")
+    Path("a.csv").write_text("confidence,note,label\n0.9,NA,3\n0.8,null,4\n")
+    assert [r["note"] for r in table(run("apply", "p.json", "a.csv").out)] == ["NA", "null"]
+    run("apply", "p.json", "a.csv", "-o", "a.parquet")
+    assert pq.read_table("a.parquet")["label"].to_pylist() == [3, 4]
+
+
+def test_no_command_overwrites_its_input(run):
+    Path("a.npz").write_bytes(VAL.read_bytes())
+    assert "is the input itself" in run("fit", "a.npz", "-o", "a.npz", code=2).err
+    os.symlink("a.npz", "link.npz")
+    assert "is the input itself" in run("fit", "a.npz", "-o", "link.npz", code=2).err
+
+
+def test_a_gate_fails_although_nobody_reads():
+    shell = f"{sys.executable} -m bpmcli metrics {VAL} --fail-above ece=0 -q | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.strip() == "1", done
+
+
+@pytest.mark.parametrize("argv", [["--list"], ["--explain-input"], ["--p", "2000"], ["--seed", "-1"], ["--bins", "²"]])
+def test_gates_cannot_be_fooled_by_options(run, argv):
+    run("metrics", VAL, "--fail-above", "ece=1", *argv, code=2)
+
+
+@pytest.mark.parametrize("value", [True, "0.1", 1e999, [1], None])
+def test_baselines_hold_numbers(run, value):
+    document = json.loads(run("metrics", VAL, "--format", "json").out)
+    document["results"][0]["metrics"]["ece"]["value"] = value
+    Path("old.json").write_text(json.dumps(document).replace("Infinity", "1e999"))
+    run("metrics", VAL, "--baseline", "old.json", "--max-increase", "ece=1", code=3)
+
+
+@pytest.mark.parametrize(
+    "text", ["null\n", '{"confidence": 0.5, "hit": 1}\nnull\n{"confidence": 0.5, "hit": 1}\n', "[]\n"]
+)
+def test_jsonl_lines_that_are_no_objects(run, text):
+    Path("a.jsonl").write_text(text)
+    assert "is no JSON object" in run("metrics", "a.jsonl", code=3).err
