@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated
 
 import typer
@@ -37,6 +36,7 @@ def summarize(
     from bpmcli.cli import console
     from bpmcli.cli.options import ScaleArgs
     from bpmcli.engines.scale import Piece, Summarise, summarise_inputs
+    from bpmcli.io.outputs import output_paths, spare_inputs
     from bpmcli.io.paths import expand
     from bpmcli.io.summaries import write_summary
 
@@ -48,19 +48,20 @@ def summarize(
     for target in [out] if out else []:
         if not target.endswith((".parquet", ".pq")):
             raise UsageError(f"{target}: a summary is a parquet file", "give it the suffix .parquet")
+    spare_inputs(items, out)
     if out:
         found = summarise_inputs(items, options, scale, console.reading)
         write_summary(out, found)
         console.note(_described(out, found))
         return 0
     assert output_dir is not None
+    targets = output_paths(items, output_dir, [".cells.parquet"] * len(items))
     code, results = 0, scale.run(Summarise(options), [Piece(item) for item in items])
-    for item, result in zip(items, console.progress(results, len(items), "reading"), strict=True):
+    for target, result in zip(targets, console.progress(results, len(items), "reading"), strict=True):
         if isinstance(result, BpmError):
             console.show_error(result)
             code = 3
             continue
-        target = os.path.join(output_dir, os.path.splitext(item.relative)[0] + ".cells.parquet")
         write_summary(target, result)
         console.note(_described(target, result))
     return code
