@@ -43,6 +43,12 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return call
 
 
+def arrays(path: object) -> dict[str, np.ndarray]:
+    """All arrays of an npz file, which is closed again."""
+    with np.load(str(path)) as data:
+        return dict(data)
+
+
 @pytest.fixture
 def logits() -> tuple[np.ndarray, np.ndarray]:
     """An over-confident ten-class model: 400 rows of logits and labels."""

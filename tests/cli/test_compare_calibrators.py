@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import arrays
 
 from bpmcli.core.calibrators import METHODS
 from bpmcli.core.metrics import everyday_metrics
@@ -50,8 +51,8 @@ def test_two_files_every_calibrator_every_score(run: Run) -> None:
 def test_the_figures_are_those_of_fit_apply_metrics(run: Run) -> None:
     run("fit", VAL, "--method", "platt", "-o", "p.json")
     run("apply", "p.json", TEST, "-o", "out.npz", "--allow-argmax-change")
-    probs, labels = (np.load("out.npz")[k] for k in ("probs", "labels"))
-    top = np.load(TEST)["logits"].argmax(axis=1)
+    probs, labels = (arrays("out.npz")[k] for k in ("probs", "labels"))
+    top = arrays(TEST)["logits"].argmax(axis=1)
     g, hits = probs[np.arange(599), top], top == labels
     scores = document(run, *PAIR, *FEW)["inputs"][0]["scores"]
     by = {(s["method"], s["score"]): s["value"] for s in scores}
@@ -91,7 +92,7 @@ def test_fitted_rows_are_never_scored_silently(run: Run) -> None:
         err = run("compare", "calibrators", "--calibration", VAL, "--evaluation", path, code=2).err
         assert "fitted to the same rows" in err
         assert "--in-sample" in err
-    data = np.load(VAL)
+    data = arrays(VAL)
     np.savez("half.npz", logits=data["logits"][:300], labels=data["labels"][:300])
     err = run("compare", "calibrators", "--calibration", VAL, "--evaluation", "half.npz", *FEW).err
     assert "300 of 300 evaluation rows are also calibration rows" in err
@@ -99,7 +100,7 @@ def test_fitted_rows_are_never_scored_silently(run: Run) -> None:
 
 
 def test_a_sorted_file_gives_the_same_answer(run: Run) -> None:
-    data = np.load(OVER)
+    data = arrays(OVER)
     hits = data["logits"].argmax(axis=1) == data["labels"]
     order = np.lexsort((data["labels"], hits))
     np.savez("sorted.npz", logits=data["logits"][order], labels=data["labels"][order])

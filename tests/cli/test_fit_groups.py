@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import arrays
 
 from bpmcli.core.calibrators import METHODS, fit_calibrator
 from bpmcli.core.distributions import calibrate_distributions
@@ -115,7 +116,7 @@ def test_streams_row_by_row(run: Run, grouped: dict[str, np.ndarray]) -> None:
 
 
 def test_classwise_is_by_predicted_class(run: Run) -> None:
-    data = np.load(OVER)
+    data = arrays(OVER)
     top = data["logits"].argmax(axis=1)
     run("fit", OVER, "--classwise", "--min-group", 150, "--method", "platt", "-o", "p.json")
     np.savez("three.npz", logits=data["logits"][top == 3], labels=data["labels"][top == 3])
@@ -125,7 +126,7 @@ def test_classwise_is_by_predicted_class(run: Run) -> None:
     assert found["groups"]["3"]["parameters"] == json.loads(Path("three.json").read_text())["parameters"]
     run("apply", "p.json", OVER, "-o", "out.npz", "--allow-argmax-change")
     run("apply", "three.json", "three.npz", "-o", "own.npz", "--allow-argmax-change")
-    np.testing.assert_array_equal(np.load("out.npz")["probs"][top == 3], np.load("own.npz")["probs"])
+    np.testing.assert_array_equal(arrays("out.npz")["probs"][top == 3], arrays("own.npz")["probs"])
     np.savez("bare.npz", confidence=np.linspace(0.1, 0.9, 300), hit=np.arange(300) % 2)
     assert "needs the scores of all classes" in run("fit", "bare.npz", "--classwise", code=3).err
 
@@ -134,14 +135,14 @@ def test_marginal_calibrates_every_class_against_the_rest(run: Run) -> None:
     run("fit", OVER, "--marginal", "--min-group", 150, "--method", "beta", "-o", "p.json")
     found = json.loads(Path("p.json").read_text())["grouping"]
     assert found["kind"] == "marginal"
-    labels = np.load(OVER)["labels"]
+    labels = arrays(OVER)["labels"]
     assert {k: g["n"] for k, g in found["groups"].items()} == {str(k): int((labels == k).sum()) for k in range(10)}
     ran = run("apply", "p.json", OVER, "-o", "out.npz")
     assert "rows: the calibrated confidence would fall below another class" in ran.err
-    check_distributions(np.load("out.npz")["probs"], np.load(OVER)["logits"].argmax(axis=1))
+    check_distributions(arrays("out.npz")["probs"], arrays(OVER)["logits"].argmax(axis=1))
     run("apply", "p.json", OVER, "-o", "free.npz", "--allow-argmax-change")
-    free = np.load("free.npz")["probs"]
-    raw = np.exp(np.load(OVER)["logits"])
+    free = arrays("free.npz")["probs"]
+    raw = np.exp(arrays(OVER)["logits"])
     raw /= raw.sum(axis=1, keepdims=True)
     gaps = [abs(p.mean(axis=0) - np.bincount(labels) / labels.size).mean() for p in (free, raw)]
     assert gaps[0] < gaps[1] / 2
@@ -162,7 +163,7 @@ def check_distributions(probs: np.ndarray, predictions: np.ndarray) -> None:
 def test_save_load_apply_is_bit_equal_and_keeps_its_promises(run: Run, method: str) -> None:
     run("fit", VAL, "--method", method, "-o", "p.json")
     run("apply", "p.json", TEST, "-o", "out.npz")
-    found = np.load("out.npz")["probs"]
+    found = arrays("out.npz")["probs"]
     rows = read_rows(str(TEST), distributions=True).rows
     assert rows.logits is not None
     assert rows.predictions is not None
@@ -172,11 +173,11 @@ def test_save_load_apply_is_bit_equal_and_keeps_its_promises(run: Run, method: s
     np.testing.assert_array_equal(found, expected)
     # Another order of the rows: the same rows in that order.
     order = np.random.default_rng(0).permutation(rows.n)
-    data = np.load(TEST)
+    data = arrays(TEST)
     np.savez("mixed.npz", logits=data["logits"][order], labels=data["labels"][order])
     run("apply", "p.json", "mixed.npz", "-o", "mixed_out.npz")
-    np.testing.assert_array_equal(np.load("mixed_out.npz")["probs"], found[order])
-    np.testing.assert_array_equal(np.load("mixed_out.npz")["labels"], data["labels"][order])
+    np.testing.assert_array_equal(arrays("mixed_out.npz")["probs"], found[order])
+    np.testing.assert_array_equal(arrays("mixed_out.npz")["labels"], data["labels"][order])
 
 
 def test_one_hot_rows_do_not_become_nan(run: Run) -> None:
@@ -188,10 +189,10 @@ def test_one_hot_rows_do_not_become_nan(run: Run) -> None:
     for method in METHODS:
         run("fit", "a.npz", "--method", method, "-o", "p.json")
         run("apply", "p.json", "a.npz", "-o", "out.npz")
-        check_distributions(np.load("out.npz")["probs"], probs.argmax(axis=1))
+        check_distributions(arrays("out.npz")["probs"], probs.argmax(axis=1))
     run("fit", "a.npz", "--marginal", "--min-group", 30, "-o", "p.json")
     run("apply", "p.json", "a.npz", "-o", "out.npz")
-    check_distributions(np.load("out.npz")["probs"], probs.argmax(axis=1))
+    check_distributions(arrays("out.npz")["probs"], probs.argmax(axis=1))
 
 
 def test_rounding_does_not_change_the_class(run: Run) -> None:
@@ -203,7 +204,7 @@ def test_rounding_does_not_change_the_class(run: Run) -> None:
     np.savez("a.npz", logits=np.array([[0.0, 1.0, 0.5], [2.0, 1.0, 0.0]]))
     ran = run("apply", "p.json", "a.npz", "-o", "out.npz")
     assert "class" not in ran.err
-    check_distributions(np.load("out.npz")["probs"], np.array([1, 0]))
+    check_distributions(arrays("out.npz")["probs"], np.array([1, 0]))
 
 
 def test_binary_predictions_stay_on_their_side(run: Run) -> None:
