@@ -8,8 +8,7 @@ value. Efron 1987 for the bias correction.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -76,7 +75,6 @@ def metric_intervals(
     level: float = 0.95,
     runs: int = RESAMPLES,
     seed: int = 0,
-    spread: Callable[[Iterable[Sample]], Iterable[Sample]] = iter,
 ) -> dict[str, Interval | None]:
     """An interval for every metric in `values`; None where the metric itself is missing."""
     names = [name for name, value in values.items() if value is not None]
@@ -85,7 +83,7 @@ def metric_intervals(
         options = MetricOptions(**{**options.__dict__, "bins": BIN_CAP})
     centre = measure(cells, names, options)
     drawn: dict[str, list[float]] = {name: [] for name in names}
-    for other in spread(resamples(cells, runs, np.random.default_rng(seed))):
+    for other in resamples(cells, runs, np.random.default_rng(seed)):
         for name, found in measure(other, names, options).items():
             if found.value is not None:
                 drawn[name].append(found.value)
@@ -111,11 +109,3 @@ def bias_corrected(drawn: Floats, value: float, level: float) -> tuple[float, fl
     z = normal.inv_cdf(0.5 + level / 2)
     low, high = np.quantile(drawn, [normal.cdf(shift - z), normal.cdf(shift + z)])
     return float(low), float(high)
-
-
-def wilson(rate: float, rows: float, level: float = 0.95) -> tuple[float, float]:
-    """Wilson's interval of a proportion: holds on small pure bins, where the bootstrap has no width."""
-    z = NormalDist().inv_cdf(0.5 + level / 2)
-    centre = (rate + z * z / (2 * rows)) / (1 + z * z / rows)
-    half = z * math.sqrt(max(rate * (1 - rate), 0.0) / rows + z * z / (4 * rows * rows)) / (1 + z * z / rows)
-    return max(0.0, centre - half), min(1.0, centre + half)

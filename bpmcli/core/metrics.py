@@ -16,7 +16,7 @@ from bpmcli.core.notices import Notice, notice
 from bpmcli.core.sample import Sample
 from bpmcli.core.smoothing import logit_smoothed_ece, smooth_ece
 from bpmcli.core.tce import HasDistance, tce_beta, tce_empirical
-from bpmcli.errors import BpmError, FitError, UsageError
+from bpmcli.errors import FitError, UsageError
 
 SWEEP_CAP = 2000
 """A sample without a miss stays monotone forever; the answer no longer changes."""
@@ -80,9 +80,7 @@ def measure(
     """The chosen metrics (the paper's seven by default). One that cannot be had is a None with a reason."""
     options = options or MetricOptions()
     results: dict[str, Measured] = {}
-    for name in names if names is not None else everyday_metrics():
-        if name not in METRICS:
-            raise UsageError(f"unknown metric '{name}'", "choose from " + ", ".join(METRICS))
+    for name in check_metric_names(names):
         try:
             results[name] = METRICS[name].compute(sample, options)
         except FitError as error:
@@ -232,6 +230,3 @@ def check_metric_names(names: Iterable[str] | None) -> list[str]:
         if name not in METRICS:
             raise UsageError(f"unknown metric '{name}'", "choose from " + ", ".join(METRICS))
     return wanted
-
-
-__all__ = ["METRICS", "BpmError", "Measured", "Metric", "MetricOptions", "measure", "metric"]

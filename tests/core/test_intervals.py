@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bpmcli.core.intervals import bias_corrected, merged, metric_intervals, resamples, wilson
+from bpmcli.core.intervals import bias_corrected, merged, metric_intervals, resamples
 from bpmcli.core.metrics import METRICS, MetricOptions, measure
 from bpmcli.core.sample import sample_from_confidences
 from bpmcli.core.simulate import TRUTHS, simulate
@@ -51,12 +51,6 @@ def test_bias_correction_on_known_distributions():
     assert bias_corrected(values, 0.0, 0.95) == pytest.approx((-1.96, 1.96), abs=0.02)
     # Resamples half a deviation too high: the interval moves down by twice that.
     assert bias_corrected(values + 0.5, 0.0, 0.95) == pytest.approx((-2.46, 1.46), abs=0.06)
-
-
-def test_wilson_has_width_on_a_pure_bin():
-    low, high = wilson(1.0, 20)
-    assert high == 1.0
-    assert low == pytest.approx(0.8389, abs=1e-3)
 
 
 @pytest.mark.parametrize("name", ["ece-debiased", "ks"])
