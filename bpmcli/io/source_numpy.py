@@ -20,6 +20,8 @@ def _rows_per_batch(widths: Sequence[int | None]) -> int:
     return max(1, BATCH_VALUES // max(1, sum(w or 1 for w in widths)))
 
 
+PIECE = 1 << 24
+TRUNCATED = "the file is truncated: copy it again"
 UNEQUAL = "arrays of one file describe the same rows; name another one with --label, --hit or --logits"
 
 COMPANIONS = ("labels", "label", "hits", "hit", "pred", "weights")
@@ -67,10 +69,19 @@ class _NpyMember:
 
     def _bytes(self, count: int) -> Array:
         size = count * self.dtype.itemsize
-        data = self.file.read(size)
-        if len(data) != size:
-            raise DataError(f"array '{self.name}' ends too early", "the file is truncated: copy it again")
-        return np.frombuffer(data, dtype=self.dtype)
+        if size <= PIECE:
+            data = self.file.read(size)
+            if len(data) != size:
+                raise DataError(f"array '{self.name}' ends too early", TRUNCATED)
+            return np.frombuffer(data, dtype=self.dtype)
+        # Piece by piece into place: one large read would hold everything twice.
+        raw = np.empty(size, dtype=np.uint8)
+        for start in range(0, size, PIECE):
+            data = self.file.read(min(PIECE, size - start))
+            if len(data) != min(PIECE, size - start):
+                raise DataError(f"array '{self.name}' ends too early", TRUNCATED)
+            raw[start : start + len(data)] = np.frombuffer(data, dtype=np.uint8)
+        return raw.view(self.dtype)
 
 
 @source("npz", ".npz", magic=b"PK\x03\x04")
