@@ -92,6 +92,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         forget_stdout()
+    except OSError as error:
+        # The last of the output did not fit: a full disk shows only when the buffer is emptied.
+        return _foreign(error)
     return code
 
 
@@ -141,6 +144,8 @@ def _foreign(error: Exception) -> int:
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         console.show_error(BpmError(f"{where}{error.strerror}", "is the disk full, or the target gone?"))
+        if not error.filename:
+            forget_stdout()
         return 3
     if isinstance(error, MemoryError):
         console.show_error(BpmError("out of memory", "work the files one at a time, or split them"))

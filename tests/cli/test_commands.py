@@ -706,16 +706,20 @@ def test_devices_are_written_to_and_never_replaced():
     done = process("fit", VAL, "-o", "/dev/null")
     assert done.returncode == 0, done
     assert Path("/dev/null").is_char_device()
-    with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "bpmcli", "metrics", str(VAL)],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-        )
-    assert done.returncode == 3
-    assert "No space left" in done.stderr
+    # Buffered and unbuffered output fail at different moments.
+    for setting in ("", "1"):
+        env = {**os.environ, "PYTHONUNBUFFERED": setting}
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(
+                [sys.executable, "-m", "bpmcli", "metrics", str(VAL)],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                cwd=ROOT,
+                env=env,
+            )
+        assert done.returncode == 3, done
+        assert done.stderr.count("No space left") == 1, done
     assert Path("/dev/full").is_char_device()
 
 
