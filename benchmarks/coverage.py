@@ -21,7 +21,7 @@ from bpmcli.core.rows import SummarisedRows
 from bpmcli.core.simulate import TRUTHS, simulate
 from bpmcli.engines.local import work
 
-METRICS = ("ece", "ece-debiased", "ks", "smece", "tce-bpm", "tce")
+METRICS = ("tce", "ece-debiased")
 POINTS = (0.5, 0.9, 0.99)
 SIZES = (1000, 5000)
 

@@ -230,6 +230,8 @@ def accuracy(options: argparse.Namespace) -> None:
     for path in sorted(Path(options.data).glob("*.npz")) if options.data else []:
         loaded = read_rows(str(path)).rows
         sets[path.stem] = loaded.log_odds, loaded.hits
+        times = -(-n // loaded.n)
+        sets[f"{path.stem} × {times}"] = np.tile(loaded.log_odds, times), np.tile(loaded.hits, times)
     rows = []
     at = np.linspace(-9, 9, 1000)
     for name, (x, h) in sets.items():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +48,29 @@ def arrays(path: object) -> dict[str, np.ndarray]:
     """All arrays of an npz file, which is closed again."""
     with np.load(str(path)) as data:
         return dict(data)
+
+
+PATIENCE = 120
+"""Seconds for what takes one on an idle machine."""
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Waits for a condition."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
+
+
+def session(leader: int) -> Iterator[int]:
+    """Living processes of a session, from /proc."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, number = stat.read_text().rpartition(")")[2].split()[:4]
+        except OSError:
+            continue
+        if int(number) == leader and state != "Z":
+            yield int(stat.parent.name)
 
 
 @pytest.fixture

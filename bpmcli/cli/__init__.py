@@ -117,9 +117,10 @@ def _run(arguments: list[str]) -> int:
     except BpmError as error:
         console.show_error(error)
         return error.exit_code
-    except KeyboardInterrupt:
-        print("bpmcli: interrupted", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as stop:
+        terminated = isinstance(stop, _Terminated)
+        print("bpmcli: terminated" if terminated else "bpmcli: interrupted", file=sys.stderr)
+        return 143 if terminated else 130
     except BrokenPipeError:
         raise
     except Exception as error:
@@ -158,12 +159,21 @@ def _foreign(error: Exception) -> int:
     return 70
 
 
+class _Terminated(KeyboardInterrupt):
+    """An interrupt by SIGTERM."""
+
+
 def entry() -> None:
-    """The console script. Being terminated is an interrupt: temporary files go."""
+    """The console script. Being terminated is an interrupt: temporary files and worker processes go."""
     import signal
 
     def interrupt(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
+        # Once is enough: a second one must not interrupt the tidying up.
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, signal.SIG_IGN)
+        raise _Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, interrupt)
+    for each in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(each) != signal.SIG_IGN:  # nohup and background jobs ignore it
+            signal.signal(each, interrupt)
     sys.exit(main())

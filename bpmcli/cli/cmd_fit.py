@@ -25,6 +25,9 @@ def fit(
         str | None, typer.Option("--output-dir", metavar="DIR", help="One parameter file per input, in the same tree.")
     ] = None,
     method: Annotated[str, typer.Option("--method", help="Which calibrator; --method list explains them.")] = "bpm",
+    prior: Annotated[
+        str, typer.Option("--prior", metavar="FAMILY", help="Curve family of bpm; --prior list explains them.")
+    ] = "beta",
     optimizer: Annotated[str, typer.Option("--optimizer", help="newton, or nelder-mead: the paper's.")] = "newton",
     plot: Annotated[
         str | None,
@@ -58,10 +61,14 @@ def fit(
       bpmcli fit runs/*.npz --output-dir params/ -j 0
       bpmcli fit a.parquet b.parquet --pool -o params.json
       bpmcli fit val.parquet --by device -o params.json          one file, a curve per device
+      bpmcli fit val.npz --prior log-log -o params.json           another curve than the paper's
     """
     from bpmcli.cli import console, views
     from bpmcli.cli.render import show
+    from bpmcli.core.bpm import check_family
     from bpmcli.core.calibrators import FitOptions, method_named
+    from bpmcli.core.calibrators.base import PAPER
+    from bpmcli.core.families import BETA, family_named
     from bpmcli.engines.fitting import FitFile
     from bpmcli.io.documents import dumps
     from bpmcli.io.outputs import output_paths, spare_inputs
@@ -72,7 +79,16 @@ def fit(
     if method == "list":
         show(format_, views.method_list(), views.method_list_document())
         return 0
+    if prior == "list":
+        show(format_, views.family_list(), views.family_list_document())
+        return 0
     entry = method_named(method)
+    if ":" in method:
+        raise UsageError(f"--method {method} is how compare spells it", "--method " + method.replace(":", " --prior "))
+    if family_named(prior) is not BETA and method != PAPER:
+        raise UsageError(f"--prior is the curve family of {PAPER}, not of {method}", "leave one of them out")
+    wanted = curve.resolve()
+    check_family(family_named(prior), wanted.variant, optimizer)
     if optimizer not in ("newton", "nelder-mead"):
         raise UsageError(f"--optimizer must be newton or nelder-mead, not '{optimizer}'")
     items = expand(inputs or [])
@@ -93,12 +109,12 @@ def fit(
         raise UsageError(f"--interval must lie between 0 and 1, not {interval:g}")
     where = scale.resolve(batch.jobs)
     grouping = _grouping(by, classwise, marginal, min_group)
-    if grouping:
+    if classwise or marginal:
         if where.mode == "summary":
-            raise UsageError("a summary forgets which group a row was of", "leave --summary out")
+            raise UsageError("a summary forgets which class a row was of", "leave --summary out, or use --by COLUMN")
         where = where._replace(mode="exact")
     whole = entry.needs_distribution or classwise or marginal
-    fit_options = FitOptions(curve.resolve(), optimizer)
+    fit_options = FitOptions(wanted, optimizer, prior=prior)
     task = FitFile(read.resolve(by), method, fit_options, whole, where.mode, grouping, interval or 0.0, seed)
 
     if batch.pool and len(items) > 1:
@@ -152,7 +168,7 @@ def _table(documents: list[tuple[str, Mapping[str, Any]]]) -> Any:
     from bpmcli.cli.render import Table
 
     def figures(document: Mapping[str, Any]) -> dict[str, Any]:
-        scalars = {k: v for k, v in document["parameters"].items() if isinstance(v, (int, float))}
+        scalars = {k: v for k, v in document["parameters"].items() if isinstance(v, (int, float, str))}
         fit_ = document["fit"]
         tce = fit_.get("tce", {}).get("value")
         facts = {k: fit_[k] for k in ("objective", "evaluations", "optimizer", "explanation") if k in fit_}

@@ -33,6 +33,7 @@ def metrics(
     plot: Annotated[str | None, typer.Option("--plot", metavar="FILE", help="A reliability diagram: png, svg or pdf.")] = None,
     fail_above: Annotated[list[str] | None, typer.Option("--fail-above", metavar="METRIC=X", help="Exit 1 if the metric exceeds X.")] = None,
     baseline: Annotated[str | None, typer.Option("--baseline", help="A saved run (--format json) to compare with.")] = None,
+    by: Annotated[str | None, typer.Option("--by", metavar="COLUMN", help="A result for each value of this column.")] = None,
     max_increase: Annotated[list[str] | None, typer.Option("--max-increase", metavar="METRIC=X", help="Exit 1 if it rose by more than X.")] = None,
     seed: Seed = 0,
     *,
@@ -65,11 +66,13 @@ def metrics(
     if not items:
         raise UsageError("no input", "bpmcli metrics FILE, or --list to see what can be measured")
     if explain_input:
-        return views.explain_inputs(items, read.resolve(), format_)
+        return views.explain_inputs(items, read.resolve(by), format_)
     options = curve.resolve(n_bins, binning)
     if plot:
         from bpmcli.cli import pictures
 
+        if by is not None:
+            raise UsageError("--plot draws whole inputs, and --by divides them", "leave one of them out")
         pictures.check_picture(plot, items, batch.pool)
     limits = gates.parse_limits("--fail-above", fail_above or [])
     rises = gates.parse_limits("--max-increase", max_increase or [])
@@ -85,7 +88,7 @@ def metrics(
     before = gates.load_baseline(baseline, asdict_json(options)) if baseline else None
 
     extras = Extras(noise_runs * noise_floor, bins_table, level, resamples, seed)
-    records, failures = _measure(items, tuple(dict.fromkeys(names)), options, extras, read, batch, scale)
+    records, failures = _measure(items, tuple(dict.fromkeys(names)), options, extras, read.resolve(by), batch, scale)
     verdicts = gates.judge(records, limits, rises, before, gate_confidence)
     document = {
         "schema": gates.SCHEMA,
@@ -119,21 +122,21 @@ def asdict_json(options: Any) -> dict[str, Any]:
 
 def _measure(
     items: Sequence[Any], names: tuple[str, ...], options: Any, extras: Any,
-    read: InputArgs, batch: BatchArgs, where: ScaleArgs,
+    read: Any, batch: BatchArgs, where: ScaleArgs,
 ) -> tuple[list[dict[str, Any]], list[tuple[str, BpmError]]]:  # fmt: skip
-    """A record per input (or one for all of them), and what could not be read."""
+    """A record per input (or for all of them) and group, and what could not be read."""
     from bpmcli.cli import console
-    from bpmcli.engines.tasks import MeasureFile
+    from bpmcli.engines.tasks import MeasureFile, title
 
     scale = where.resolve(batch.jobs)
-    task = MeasureFile(read.resolve(), names, options, extras, scale.mode)
+    task = MeasureFile(read, names, options, extras, scale.mode)
     if batch.pool and len(items) > 1:
         from bpmcli.engines.scale import pool_inputs
 
         rows, notices = pool_inputs(items, task.options, scale, console.reading)
         done = task.measure(f"pooled ({len(items)} inputs)", rows, notices, {})
-        console.show_notices(done.notices)
-        return [done.record], []
+        _show_notices(done, "")
+        return [one.record for one in done], []
     records: list[dict[str, Any]] = []
     failures: list[tuple[str, BpmError]] = []
     results = console.progress(scale.each(task, items), len(items), "measuring")
@@ -142,9 +145,21 @@ def _measure(
             console.show_error(result)
             failures.append((item.path, result))
             continue
-        records.append(result.record)
-        console.show_notices(result.notices, item.path if len(items) > 1 else "")
-        for name, found in result.record["metrics"].items():
-            if found["value"] is None:
-                console.note(f"note: {item.path}: no {name}: {found['why_missing']}")
+        records += [one.record for one in result]
+        _show_notices(result, item.path if len(items) > 1 else "")
+        for one in result:
+            for name, found in one.record["metrics"].items():
+                if found["value"] is None:
+                    console.note(f"note: {title(one.record)}: no {name}: {found['why_missing']}")
     return records, failures
+
+
+def _show_notices(done: Sequence[Any], where: str) -> None:
+    """What all groups of an input share is said once."""
+    from bpmcli.cli import console
+    from bpmcli.engines.tasks import title
+
+    shared = [n for n in done[0].notices if all(n in one.notices for one in done)]
+    console.show_notices(shared, where)
+    for one in done:
+        console.show_notices([n for n in one.notices if n not in shared], title(one.record))

@@ -71,8 +71,9 @@ def _files(inputs: Sequence[str], names: tuple[str, ...], options: Any, read: In
             console.show_error(result)
             code = 3
             continue
-        console.show_notices(result.notices, item.path)
-        found.append(result.record)
+        for one in result:
+            console.show_notices(one.notices, item.path)
+            found.append(one.record)
     if not found:
         return code
     shown = ("n", "accuracy", "mean_confidence", "saturated")

@@ -7,6 +7,7 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from bpmcli.core.metrics import METRICS
+from bpmcli.engines.tasks import title
 from bpmcli.errors import BpmError, DataError, UsageError
 from bpmcli.io.documents import load_document
 
@@ -85,9 +86,9 @@ def judge(
             bound = measured.get("low") if confidence is not None else None
             decisive = value if confidence is None else bound
             passed = decisive is not None and decisive <= gate.limit
-            verdicts.append(Verdict(record["input"], gate.metric, gate.limit, value, passed, None, bound))
+            verdicts.append(Verdict(title(record), gate.metric, gate.limit, value, passed, None, bound))
         if baseline is not None:
-            before = _matching(record, baseline, single=len(records) == 1)
+            before = _matching(record, baseline, single=len({r["input"] for r in records}) == 1)
             for what in ("target", "weighted"):
                 if before.get(what) != record[what]:
                     raise DataError(
@@ -98,11 +99,11 @@ def judge(
                 old = _number(before, gate.metric)
                 if old is None:
                     raise DataError(
-                        f"the baseline has no {gate.metric} for {record['input']}", "save it again with --format json"
+                        f"the baseline has no {gate.metric} for {title(record)}", "save it again with --format json"
                     )
                 value = record["metrics"][gate.metric]["value"]
                 passed = value is not None and value - old <= gate.limit
-                verdicts.append(Verdict(record["input"], gate.metric, gate.limit, value, passed, old))
+                verdicts.append(Verdict(title(record), gate.metric, gate.limit, value, passed, old))
     return verdicts
 
 
@@ -156,10 +157,11 @@ def load_baseline(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _matching(record: Mapping[str, Any], baseline: Mapping[str, Any], single: bool) -> Mapping[str, Any]:
+    """The same group of the same input; of the only input where there is one on either side."""
     results: list[Mapping[str, Any]] = baseline["results"]
-    if single and len(results) == 1:
-        return results[0]
+    single = single and len({str(result.get("input")) for result in results}) == 1
     for result in results:
-        if result.get("input") == record["input"]:
+        same_group = all(result.get(key) == record.get(key) for key in ("by", "group"))
+        if same_group and (single or result.get("input") == record["input"]):
             return result
-    raise DataError(f"the baseline has no result for {record['input']}", "measure it once more for all inputs")
+    raise DataError(f"the baseline has no result for {title(record)}", "measure it once more for all inputs")

@@ -9,6 +9,8 @@ from typing import Any
 from bpmcli.cli import console
 from bpmcli.cli.render import Cell, Table, show
 from bpmcli.core.metrics import METRICS
+from bpmcli.core.rows import EVENT
+from bpmcli.engines.tasks import title
 from bpmcli.errors import BpmError
 from bpmcli.io.layout import InputOptions, understand
 from bpmcli.io.paths import Input
@@ -26,14 +28,15 @@ def metrics(records: Sequence[Record], wide: bool = False) -> Table:
     names = list(records[0]["metrics"])
     if any("true_tce" in r for r in records):
         shown.append("true_tce")
-    head = ["input", *(s.replace("_", " ") for s in shown), *names]
+    by = ["group"] if any("group" in r for r in records) else []
+    head = ["input", *by, *(s.replace("_", " ") for s in shown), *names]
     floor = "noise_floor" in records[0]
     bounded = any("level" in m for m in records[0]["metrics"].values())
     head += [f"{name} {end}" for name in names for end in ("low", "high") if bounded]
     head += [f"{name} {what}" for name in names for what in ("floor", "P-value") if floor]
     rows: list[list[Cell]] = []
     for record in records:
-        row: list[Cell] = [record["input"], *(record.get(s) for s in shown)]
+        row: list[Cell] = [record["input"], *(record.get(s) for s in [*by, *shown])]
         row += [record["metrics"][name]["value"] for name in names]
         row += [record["metrics"][name].get(end) for name in names for end in ("low", "high") if bounded]
         row += [(record["noise_floor"][n] or {}).get(w) for n in names for w in ("mean", "p_value") if floor]
@@ -80,25 +83,25 @@ def _one(record: Record) -> Table:
     head = ["", "value"]
     head += [f"{100 * bounds:g} % low", "high"] if bounds else []
     head += ["noise floor", "95th percentile", "P-value"] if floors else []
-    title = f"{record['input']}: calibration of {_target(record)}"
+    about = f"{title(record)}: calibration of {_target(record)}"
     if record["target"] == "event":
         rows = [
             ["event rate" if r[0] == "accuracy" else "mean P(y = 1)" if r[0] == "mean confidence" else r[0], *r[1:]]
             for r in rows
         ]
-    return Table(head, rows, title)
+    return Table(head, rows, about)
 
 
 def bins(records: Sequence[Record]) -> Table:
     """The bins of every input, one line each."""
     names = list(records[0]["bins"][0])
-    several = len(records) > 1
+    identity = [key for key in ("input", "group") if key in records[0]] if len(records) > 1 else []
     rows: list[list[Cell]] = []
     for record in records:
         for item in record["bins"]:
             values = [int(v) if k == "rows" and float(v).is_integer() else v for k, v in item.items()]
-            rows.append([record["input"], *values] if several else values)
-    return Table([*(["input"] if several else []), *names], rows)
+            rows.append([*(record[key] for key in identity), *values])
+    return Table([*identity, *names], rows)
 
 
 def metric_list() -> Table:
@@ -137,6 +140,22 @@ def method_list_document() -> dict[str, Any]:
     return {"schema": "bpmcli/method-list", "version": 1, "methods": methods}
 
 
+def family_list() -> Table:
+    """Every curve family in a line."""
+    from bpmcli.core.families import FAMILIES
+
+    rows: list[list[Cell]] = [[f.name, ", ".join(f.parameters) or "none", f.formula] for f in FAMILIES.values()]
+    return Table(["family", "parameters", "g(s)"], rows)
+
+
+def family_list_document() -> dict[str, Any]:
+    """The same for --format json."""
+    from bpmcli.core.families import FAMILIES
+
+    families = [{"name": f.name, "parameters": f.parameters, "formula": f.formula} for f in FAMILIES.values()]
+    return {"schema": "bpmcli/family-list", "version": 1, "families": families}
+
+
 def explain_inputs(items: Sequence[Input], options: InputOptions, format_: str) -> int:
     """How each input is understood; nothing is computed."""
     rows: list[list[Cell]] = []
@@ -146,8 +165,9 @@ def explain_inputs(items: Sequence[Input], options: InputOptions, format_: str) 
         try:
             source = open_source(item.path)
             if SUMMARY_KEY in source.metadata:
-                rows.append([item.path, "summary", "written by bpmcli summarize"])
-                found.append({"input": item.path, "understood": {"summary": "written by bpmcli summarize"}})
+                pairs = _explain_summary(item.path, options)
+                rows += [[item.path, role, what] for role, what in pairs]
+                found.append({"input": item.path, "understood": dict(pairs)})
                 continue
             layout = understand(source, options)
         except BpmError as error:
@@ -165,3 +185,12 @@ def explain_inputs(items: Sequence[Input], options: InputOptions, format_: str) 
             {"schema": "bpmcli/explain", "version": 1, "inputs": found},
         )
     return code
+
+
+def _explain_summary(path: str, options: InputOptions) -> list[tuple[str, str]]:
+    from bpmcli.io.summaries import read_stored
+
+    stored = read_stored(path, options)
+    groups = [] if stored.by is None else [("group", f"{stored.by} ({len(stored.tables)} values)")]
+    calibrates = "P(y = 1) itself" if stored.target == EVENT else "the predicted class"
+    return [("summary", "written by bpmcli summarize"), *groups, ("calibrates", calibrates)]

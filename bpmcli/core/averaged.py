@@ -18,7 +18,8 @@ draws than the study reports.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,16 +31,16 @@ from bpmcli.core.sample import Floats, Sample, sigmoid
 from bpmcli.core.shapes import Batch, Cells, FormulaBatch, Member, Prior, WalkBatch, cells_of
 
 END_WEIGHTS = {"": 0.5, "ceiling": 0.25, "floor": 0.25}
-SHAPE_WEIGHTS = {"odds": 0.4}
-"""Every shape has prior weight 1 but this one, which does not contain the identity."""
+SHAPE_WEIGHTS = {"odds": 0.4, "walk": 2.0}
+"""Every shape has prior weight 1 but `odds`, which does not contain the identity, and each `walk`, which has no peer."""
 
 NEGLIGIBLE = 1e-3
 """Members below this share of the weight are left out of the curve."""
 
 STEPS = 60
-TOLERANCE = 1e-5
-"""Nats a further Newton step could gain: θ is within 0.5 % of a posterior standard deviation."""
-HOPELESS = 40.0
+TOLERANCE = 1e-4
+"""Nats a further Newton step could gain: θ is within 1.5 % of a posterior standard deviation."""
+HOPELESS = 25.0
 """A member this many nats behind the best of its batch will carry no weight, however it ends."""
 BOX = 12.0
 """Parameters stay within ±12: a slope of e^12 is a step already."""
@@ -113,8 +114,8 @@ class Posterior:
     evaluations: int
 
 
-def fit_batch(batch: Batch, cells: Cells, start: Floats | None = None) -> Posterior:
-    """Fisher scoring on all members at once, each with its own damping, from the prior mean unless told."""
+def fit_batch(batch: Batch, cells: Cells) -> Posterior:
+    """Fisher scoring on all members at once, each with its own damping, from the prior mean."""
     hits, misses = cells.hits, cells.mass - cells.hits
 
     def evaluate(theta: Floats) -> tuple[Floats, ...]:
@@ -127,7 +128,7 @@ def fit_batch(batch: Batch, cells: Cells, start: Floats | None = None) -> Poster
         information = scaled @ scaled.transpose(0, 2, 1) + batch.precision
         return value, pull + data, information, batch.bend(theta) * data, likelihood
 
-    theta = batch.mean if start is None or start.shape != batch.mean.shape else start
+    theta = batch.mean
     eye = np.eye(theta.shape[1])
     state = evaluate(theta)
     damping = np.zeros(theta.shape[0])
@@ -157,23 +158,72 @@ def _choose(rows: npt.NDArray[np.bool_], yes: Floats, no: Floats) -> Floats:
     return np.where(rows.reshape(-1, *[1] * (yes.ndim - 1)), yes, no)
 
 
+@dataclass(frozen=True)
+class Mixture:
+    """Every member at its optimum, with its weight."""
+
+    batches: tuple[Batch, ...]
+    found: tuple[Posterior, ...]
+    weights: Floats
+    """Of the members of all batches in turn; negligible ones are zero."""
+
+    @cached_property
+    def curve(self) -> AveragedCurve:
+        """Σ w_k g_k."""
+        members = [m for b, f in zip(self.batches, self.found, strict=True) for m in b.members(f.theta)]
+        kept = [(m, w) for m, w in zip(members, self.weights.tolist(), strict=True) if w > 0]
+        return AveragedCurve(tuple(m for m, _ in kept), tuple(w for _, w in kept))
+
+    def draws(self, log_odds: Floats, runs: int, rng: np.random.Generator) -> Floats:
+        """Curves from the posterior, in log-odds: (runs, n).
+
+        A member is drawn as often as it weighs, and around its optimum η moves as far as θ ~ N(θ̂, H⁻¹)
+        moves it to first order. (Not η of a drawn θ: where θ runs along a ridge, a straight step leaves it.)
+        """
+        ends = np.floor(np.cumsum(self.weights) * runs + 0.5).astype(np.int64)
+        counts = np.diff(ends, prepend=0).tolist()
+        out = []
+        for batch, found in zip(self.batches, self.found, strict=True):
+            batch = copy(batch)
+            batch.place(log_odds)
+            g, miss, jacobian = batch.evaluate(found.theta)
+            for i, theta in enumerate(found.theta):
+                if count := counts.pop(0):
+                    root = np.linalg.cholesky(found.information[i]).T
+                    moves = np.linalg.solve(root, rng.standard_normal((theta.size, count)))
+                    slopes = jacobian[i] / g[i] / miss[i]
+                    out.append(np.log(g[i]) - np.log(miss[i]) + moves.T @ slopes)
+        return np.concatenate(out)
+
+
+Weigh = Callable[[Batch, Posterior], Floats]
+"""Logarithms of the members' weights, up to a constant."""
+
+
+def fit_mixture(cells: Cells, prior: Prior, weigh: Weigh) -> Mixture:
+    """Fit every member and weigh it; those below NEGLIGIBLE drop out."""
+    batches = (FormulaBatch(cells, prior), WalkBatch(cells, prior))
+    found = tuple(fit_batch(batch, cells) for batch in batches)
+    logs = np.concatenate([weigh(b, f) for b, f in zip(batches, found, strict=True)])
+    weights = np.exp(logs - logs.max())
+    weights = np.where(weights < NEGLIGIBLE * weights.sum(), 0.0, weights)
+    return Mixture(batches, found, weights / weights.sum())
+
+
+def by_evidence(batch: Batch, found: Posterior) -> Floats:
+    """Laplace's evidence times the member's prior weight."""
+    return found.log_evidence + np.log([_chance(*kind) for kind in batch.kinds])
+
+
+def _chance(shape: str, end: str) -> float:
+    return SHAPE_WEIGHTS.get(shape, 1.0) * END_WEIGHTS[end]
+
+
+def averaged_mixture(sample: Sample, prior: Prior | None = None) -> Mixture:
+    """The calibrator's members, weighted by their evidence."""
+    return fit_mixture(cells_of(sample), prior or Prior(), by_evidence)
+
+
 def fit_averaged(sample: Sample, prior: Prior | None = None) -> AveragedCurve:
     """Fit every member to the cells of a sample and average them."""
-    cells, prior = cells_of(sample), prior or Prior()
-    members: list[Member] = []
-    evidence: list[Floats] = []
-    for batch in (FormulaBatch(cells, prior), WalkBatch(cells, prior)):
-        found = fit_batch(batch, cells)
-        members += batch.members(found.theta)
-        evidence.append(found.log_evidence)
-    chances = [SHAPE_WEIGHTS.get(m.shape, 1.0) * (1.0 if m.shape == "walk" else END_WEIGHTS[m.end]) for m in members]
-    return average(members, np.concatenate(evidence) + np.log(chances))
-
-
-def average(members: list[Member], log_weights: Floats) -> AveragedCurve:
-    """The weighted members, negligible ones left out."""
-    weights = np.exp(log_weights - log_weights.max())
-    weights = np.where(weights < NEGLIGIBLE * weights.sum(), 0.0, weights)
-    weights /= weights.sum()
-    kept = [(m, float(w)) for m, w in zip(members, weights, strict=True) if w > 0]
-    return AveragedCurve(tuple(m for m, _ in kept), tuple(w for _, w in kept))
+    return averaged_mixture(sample, prior).curve

@@ -58,21 +58,46 @@ def _bins(mass: Floats, lo: Sums, hi: Sums) -> Bins:
 
 def equal_mass_bins(sample: Sample, n_bins: int) -> Bins:
     """The sorted sample in `n_bins` runs of equal mass (fewer when there are fewer rows)."""
-    edges = array_split_edges(sample.n, min(n_bins, sample.n))
-    return _bins_between(edges[:-1], edges[1:], sample)
-
-
-def equal_width_bins(sample: Sample, n_bins: int) -> Bins:
-    """Bins [k/B, (k+1)/B) of confidence; the last one includes 1. Empty bins are left out."""
-    cell_edges = np.searchsorted(sample.confidences, np.arange(1, n_bins) / n_bins, side="left")
-    edges = sample.mass_before[np.concatenate([[0], cell_edges, [sample.mass.size]])]
-    keep = np.diff(edges) > 0
-    return _bins_between(edges[:-1][keep], edges[1:][keep], sample)
+    return _bins_between(*bin_edges(sample, n_bins, "mass"), sample)
 
 
 def make_bins(sample: Sample, n_bins: int, binning: str) -> Bins:
-    """Bins by name: `mass` or `width`."""
-    return {"mass": equal_mass_bins, "width": equal_width_bins}[binning](sample, n_bins)
+    """Bins by name: `mass`, or `width`: [k/B, (k+1)/B) of confidence, the last with 1, empty ones left out."""
+    return _bins_between(*bin_edges(sample, n_bins, binning), sample)
+
+
+def bin_edges(sample: Sample, n_bins: int, binning: str) -> tuple[Floats | Ints, Floats | Ints]:
+    """Where each bin starts and ends in the sorted sample."""
+    if binning == "mass":
+        edges: Floats | Ints = array_split_edges(sample.n, min(n_bins, sample.n))
+        return edges[:-1], edges[1:]
+    cells = np.searchsorted(sample.confidences, np.arange(1, n_bins) / n_bins, side="left")
+    edges = sample.mass_before[np.concatenate([[0], cells, [sample.mass.size]])]
+    keep = np.diff(edges) > 0
+    return edges[:-1][keep], edges[1:][keep]
+
+
+def independent_rows(sample: Sample, first: Floats | Ints, last: Floats | Ints) -> Floats:
+    """How many independent rows a bin's hit rate is worth.
+
+    A bin takes f of the m rows of a tied run with f/m of their hits, whose variance is f²/m and not f
+    times that of one row: |b|² / Σ f²/m rows. Rows in a cell of a summary are close, not tied.
+    """
+    size: Floats = (last - first).astype(np.float64)
+    worth = sample.effective_n / sample.n
+    if sample.untied or sample.summarised:
+        return size * worth
+    start, end = sample.mass_before[:-1], sample.mass_before[1:]
+
+    def cut(at: Floats | Ints) -> Ints:
+        return np.clip(np.searchsorted(sample.mass_before, at, side="right") - 1, 0, sample.mass.size - 1)
+
+    low, high = cut(first), cut(last)
+    # One run around the whole bin, or the rest of one, whole runs, and a piece of another.
+    alone = size**2 / sample.mass[low]
+    head, tail = end[low] - first, last - start[high]
+    parts = head**2 / sample.mass[low] + (start[high] - end[low]) + tail**2 / sample.mass[high]
+    return size**2 / np.where(low == high, alone, parts) * worth
 
 
 def scheme_counts(

@@ -1,20 +1,23 @@
 """The paper's calibration curve (Algorithm 1): one curve fitted to many binnings at once.
 
 Minimise Σ_B P(B) Σ_b |b|/N · exp((g(ŝ_b; θ) − hit rate_b)²) over θ, P(B) uniform. Bins do not
-depend on θ, so they are built once, as one vector for all schemes.
+depend on θ, so they are built once, as one vector for all schemes. g is of the paper's family, or of
+another one in `core.families`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from bpmcli.core.binning import N_SCHEMES, Bins, author_scheme_bins, scheme_bins, scheme_counts
-from bpmcli.core.families import BETA, Curve, Family
+from bpmcli.core.families import BETA, IDENTITY, Curve, Family
+from bpmcli.core.family_search import PERFECT, lower_minimum, lowest_minimum
 from bpmcli.core.sample import Floats, Ints, Sample
 from bpmcli.core.solve import Minimum, Objective, minimise
-from bpmcli.errors import FitError
+from bpmcli.errors import FitError, UsageError
 
 BOX = 1e3
 """Parameters stay within ±1000: a curve that steep is a step already."""
@@ -58,14 +61,16 @@ def fit_bpm(
     schemes: int | None = N_SCHEMES,
     bins: tuple[int, int] | None = None,
     family: Family = BETA,
+    start: Sequence[float] | None = None,
 ) -> BpmFit:
-    """Fit the curve to a sample.
+    """Fit the curve to a sample. On a resample, `start` from the parameters of the sample: no other start is tried.
 
     `variant="authors"` follows the published code instead of the paper: it drops the last bin,
     weighs all bins alike, maximises Σ exp(−d²) and leaves α, β free to go negative.
     `optimizer="nelder-mead"` is the paper's; whatever it returns is checked and, if it is not the
-    constrained optimum, replaced by it with a notice.
+    constrained optimum, replaced by it with a notice. Both are of the beta family only.
     """
+    check_family(family, variant, optimizer)
     if variant == "authors":
         if sample.summarised:
             raise FitError("the authors' bins of 20 rows are not available from a summary", "use --exact")
@@ -78,21 +83,28 @@ def fit_bpm(
     used, notices, spent = optimizer, [], 0
     best: Minimum | None = None
     if optimizer == "nelder-mead":
-        best, inside = _nelder_mead(f, family, lower, upper)
+        best, inside = _nelder_mead(f, lower, upper)
         spent = best.evaluations
         if not (inside and best.converged):
             notices.append("nelder-mead-replaced")
             used, best = "nelder-mead, then newton", None
-    if sample.accuracy in (0.0, 1.0) and family is BETA:
+    if family is IDENTITY:
+        best, used = Minimum(np.empty(0), f(np.ones(1))[0], 1, True), "none"
+    elif sample.accuracy in (0.0, 1.0):
         # The optimum lies at infinity in many directions; this is the flat one.
-        flat = np.array([0.0, 0.0, FLAT if sample.accuracy == 0.0 else -FLAT])
+        flat = _flat(family, FLAT if sample.accuracy == 1.0 else -FLAT)
         best, used, notices = Minimum(flat, f(flat)[0], 1, True), optimizer, []
+    elif start is not None:
+        best = minimise(f, np.array(start), lower, upper)
     if best is None:
         large = variant == "paper" and counts[0] >= COARSE and counts.size > 1
-        coarse = objective(scheme_bins(sample, counts[:1]), family) if large else None
+        coarse = scheme_bins(sample, counts[:1]) if large else None
         rate = min(max(sample.accuracy, 1e-12), 1 - 1e-12)
-        flat = np.array([0.0, 0.0, float(np.log((1 - rate) / rate))])
-        best = _multi_start(f, coarse, family, lower, upper, flat if family is BETA else None)
+        flat = _flat(family, -float(np.log((1 - rate) / rate)))
+        if family is BETA:
+            best = _multi_start(f, objective(coarse, family) if coarse else None, lower, upper, flat)
+        else:
+            best = _search(f, all_bins, coarse, family, lower, upper, flat)
     value = best.value + (1.0 if variant == "paper" else -float(np.sum(all_bins.mass)))
     if not best.converged:
         raise FitError(
@@ -109,6 +121,13 @@ def fit_bpm(
         tuple(int(c) for c in counts),
         tuple(notices),
     )
+
+
+def check_family(family: Family, variant: str, optimizer: str) -> None:
+    """What was published with one family is a usage error with another."""
+    if family is not BETA and (variant == "authors" or optimizer == "nelder-mead"):
+        option = "--variant authors" if variant == "authors" else "--optimizer nelder-mead"
+        raise UsageError(f"{option} is of the paper's own curve, not of {family.name}", f"leave {option} out")
 
 
 def bounds(family: Family, variant: str) -> tuple[Floats, Floats]:
@@ -144,16 +163,20 @@ def objective(bins: Bins, family: Family, variant: str = "paper") -> Objective:
     return evaluate
 
 
-def _multi_start(
-    f: Objective, coarse: Objective | None, family: Family, lower: Floats, upper: Floats, flat: Floats | None = None
-) -> Minimum:
+def _flat(family: Family, log_odds: float) -> Floats:
+    """Parameters of the curve that is the same everywhere."""
+    if family is BETA:
+        return np.array([0.0, 0.0, -log_odds])
+    return np.array([float(family.link.forward(np.array(log_odds))), 0.0])
+
+
+def _multi_start(f: Objective, coarse: Objective | None, lower: Floats, upper: Floats, flat: Floats) -> Minimum:
     """Two starts, and all of them should those two disagree; on the coarse objective if there is one."""
-    starts = STARTS if family is BETA else _glm_starts(family)
-    found = [minimise(coarse or f, np.array(start), lower, upper) for start in starts[:2]]
+    found = [minimise(coarse or f, np.array(start), lower, upper) for start in STARTS[:2]]
     if abs(found[0].value - found[1].value) > 1e-9 * abs(found[0].value):
-        found += [minimise(coarse or f, np.array(start), lower, upper) for start in starts[2:]]
+        found += [minimise(coarse or f, np.array(start), lower, upper) for start in STARTS[2:]]
     best = min(found, key=lambda m: m.value)
-    if flat is not None and (coarse or f)(flat)[0] < best.value:
+    if (coarse or f)(flat)[0] < best.value:
         # Log-odds in the hundreds saturate every start, and a vanished gradient looks like an optimum.
         found.append(minimise(coarse or f, flat, lower, upper))
         best = min(found, key=lambda m: m.value)
@@ -163,9 +186,19 @@ def _multi_start(
     return Minimum(best.x, best.value, sum(m.evaluations for m in found), best.converged)
 
 
-def _glm_starts(family: Family) -> list[tuple[float, ...]]:
-    slope = 1.0 if family.upper[-1] > 0 else -1.0
-    return [(0.0, slope), (-0.5, slope), (-1.0, 0.3 * slope), (0.5, 2.0 * slope)]
+def _search(
+    f: Objective, bins: Bins, coarse: Bins | None, family: Family, lower: Floats, upper: Floats, flat: Floats
+) -> Minimum:
+    """The lowest minimum of another family; found on the coarse bins, if there are any, and polished."""
+    if coarse is None:
+        best = lowest_minimum(f, bins, family, lower, upper, flat)
+    else:
+        first = lowest_minimum(objective(coarse, family), coarse, family, lower, upper, flat)
+        polished = minimise(f, first.x, lower, upper)
+        best = lower_minimum(f, bins, family, lower, upper, polished)
+        best = best._replace(evaluations=first.evaluations + polished.evaluations + best.evaluations)
+    # Where hits and misses are apart the steepest curve is best, and steeper ones gain nothing.
+    return best._replace(converged=best.converged or best.value < PERFECT)
 
 
 def _authors_counts(n: int) -> Ints:
@@ -173,14 +206,13 @@ def _authors_counts(n: int) -> Ints:
     return np.arange(low, high + 1, max(1, (high - low) // 10))
 
 
-def _nelder_mead(f: Objective, family: Family, lower: Floats, upper: Floats) -> tuple[Minimum, bool]:
+def _nelder_mead(f: Objective, lower: Floats, upper: Floats) -> tuple[Minimum, bool]:
     """scipy's Nelder–Mead as the authors run it; also whether it stayed within the constraints."""
     from scipy.optimize import minimize
 
-    start = np.array(AUTHORS_START if family is BETA else _glm_starts(family)[0])
     result = minimize(
         lambda theta: f(theta)[0],
-        start,
+        np.array(AUTHORS_START),
         method="Nelder-Mead",
         options={"fatol": 1e-10, "maxiter": 5000, "maxfev": 5000},
     )

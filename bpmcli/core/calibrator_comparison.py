@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bpmcli.core.calibrators import METHODS, Calibrator, FitOptions, fit_calibrator
+from bpmcli.core.calibrators import METHODS, Calibrator, FitOptions, fit_calibrator, method_named
 from bpmcli.core.rows import Rows
 from bpmcli.core.sample import Ints
 from bpmcli.core.scores import Judge, Scores, score_names
@@ -53,7 +53,7 @@ class Outcome(NamedTuple):
 
 def applicable(methods: Sequence[str], rows: Rows) -> tuple[list[str], list[str]]:
     """Methods that these rows can feed, and those that need the scores of all classes."""
-    left_out = [name for name in methods if METHODS[name].needs_distribution and rows.logits is None]
+    left_out = [name for name in methods if method_named(name).needs_distribution and rows.logits is None]
     return [name for name in methods if name not in left_out], left_out
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bpmcli.core.calibrators import METHODS, FitOptions, fit_calibrator
+from bpmcli.core.calibrators import METHODS, FitOptions, fit_calibrator, method_named
 from bpmcli.core.density import BetaDensity
 from bpmcli.core.families import Pair
 from bpmcli.core.histogram_mean import COUNTS, fit_histograms
@@ -35,10 +35,12 @@ def curve_methods(wanted: Sequence[str] | None = None) -> list[str]:
     if wanted is None:
         return [REFERENCE, MEAN, *(name for name in known if name != REFERENCE)]
     for name in wanted:
-        if name in METHODS and name not in known:
-            raise UsageError(f"{name} needs the scores of all classes; simulated data has confidences", "leave it out")
-        if name not in known and histogram_counts(name) is None:
+        if histogram_counts(name) is not None:
+            continue
+        if name.partition(":")[0] not in METHODS:
             raise UsageError(f"unknown method '{name}'", "choose from " + ", ".join([*known, MEAN, "hb-BINS"]))
+        if method_named(name).needs_distribution:
+            raise UsageError(f"{name} needs the scores of all classes; simulated data has confidences", "leave it out")
     # The reference is always there to compare with.
     return list(dict.fromkeys([REFERENCE, *wanted]))
 

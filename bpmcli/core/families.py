@@ -34,6 +34,8 @@ class Link(NamedTuple):
     inverse: Callable[[Floats], Pair]
     derivatives: Callable[[Floats], tuple[Floats, Floats, Floats, Floats]]
     """η → (g, 1 − g, g′, g″)."""
+    forward: Callable[[Floats], Floats]
+    """Log-odds of g → η."""
 
 
 def _logit_inverse(eta: Floats) -> Pair:
@@ -70,16 +72,16 @@ def _logflip_derivatives(eta: Floats) -> tuple[Floats, Floats, Floats, Floats]:
     return g, miss, -slope, -slope
 
 
-LINKS = {
-    "logit": Link(_logit_inverse, _logit_derivatives),
-    "log": Link(_log_inverse, _log_derivatives),
-    "logflip": Link(_logflip_inverse, _logflip_derivatives),
-}
-
 TRANSFORMS: dict[str, Callable[[Floats], Floats]] = {
     "logit": lambda x: x,
     "log": log_confidence,
     "logflip": log_complement,
+}
+
+LINKS = {
+    "logit": Link(_logit_inverse, _logit_derivatives, TRANSFORMS["logit"]),
+    "log": Link(_log_inverse, _log_derivatives, TRANSFORMS["log"]),
+    "logflip": Link(_logflip_inverse, _logflip_derivatives, TRANSFORMS["logflip"]),
 }
 
 
@@ -147,6 +149,10 @@ IDENTITY = _add(
 )
 
 
+_FORMULAS = {"logit": "1 / (1 + e^-({}))", "log": "min(1, e^({}))", "logflip": "max(0, 1 - e^({}))"}
+_TERMS = {"logit": "b0 + b1 log(s/(1-s))", "log": "b0 + b1 log(s)", "logflip": "b0 + b1 log(1-s)"}
+
+
 def _glm(link: str, transform: str) -> Family:
     # log(1-s) falls as s rises, and so does the inverse link of log(1-g).
     rising = (link == "logflip") == (transform == "logflip")
@@ -158,7 +164,7 @@ def _glm(link: str, transform: str) -> Family:
         (0.0, 1.0) if link == transform else None,
         (-_FREE, 0.0 if rising else -_FREE),
         (_FREE, _FREE if rising else 0.0),
-        f"{link}^-1(b0 + b1 {transform}(s))",
+        _FORMULAS[link].format(_TERMS[transform]),
     )
 
 

@@ -9,13 +9,15 @@ value. Efron 1987 for the bias correction.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 
-from bpmcli.core.metrics import MetricOptions, measure
+from bpmcli.core.metrics import METRICS, Again, Metric, MetricOptions
 from bpmcli.core.sample import Floats, Sample
+from bpmcli.errors import FitError
 
 CELLS = 2000
 """Cells that are resampled; a sample of fewer rows is resampled row by row."""
@@ -77,24 +79,51 @@ def metric_intervals(
     seed: int = 0,
 ) -> dict[str, Interval | None]:
     """An interval for every metric in `values`; None where the metric itself is missing."""
-    names = [name for name, value in values.items() if value is not None]
+    out: dict[str, Interval | None] = dict.fromkeys(values)
+    known = {name: value for name, value in values.items() if value is not None}
     cells = merged(sample)
     if options.bins is None and sample.n > 20 * BIN_CAP[1]:
-        options = MetricOptions(**{**options.__dict__, "bins": BIN_CAP})
-    centre = measure(cells, names, options)
-    drawn: dict[str, list[float]] = {name: [] for name in names}
-    for other in resamples(cells, runs, np.random.default_rng(seed)):
-        for name, found in measure(other, names, options).items():
-            if found.value is not None:
-                drawn[name].append(found.value)
-    out: dict[str, Interval | None] = dict.fromkeys(values)
-    for name in names:
-        base, value = centre[name].value, values[name]
-        if base is None or value is None or len(drawn[name]) < 2:
-            continue
-        low, high = bias_corrected(np.array(drawn[name]), base, level)
-        out[name] = Interval(low + value - base, high + value - base, level, len(drawn[name]))
+        options = replace(options, bins=BIN_CAP)
+    again = {name: METRICS[name].on_resamples(cells, options) for name in known if not METRICS[name].interval}
+    centre = {name: tried(f, cells) for name, f in again.items()}
+    drawn: dict[str, list[float]] = {name: [] for name in again}
+    for other in resamples(cells, runs if again else 0, np.random.default_rng(seed)):
+        for name, f in again.items():
+            found = tried(f, other)
+            if found is not None:
+                drawn[name].append(found)
+    for name, value in known.items():
+        own, base = METRICS[name].interval, centre.get(name)
+        if own:
+            low, high = own(sample, options, level, runs, seed)
+            out[name] = Interval(min(low, value), max(high, value), level, runs)
+        elif base is not None and len(drawn[name]) > 1:
+            low, high = _limits(METRICS[name], np.array(drawn[name]), base, level)
+            out[name] = Interval(low + value - base, high + value - base, level, len(drawn[name]))
     return out
+
+
+def tried(f: Again, sample: Sample) -> float | None:
+    """The metric on a resample; None where it has no value."""
+    try:
+        return f(sample)
+    except FitError:
+        return None
+
+
+def _limits(entry: Metric, drawn: Floats, value: float, level: float) -> tuple[float, float]:
+    """Percentiles, corrected for bias unless the metric is free of it; the value always lies within."""
+    if entry.debiased:
+        low, high = percentiles(drawn, level)
+    else:
+        low, high = bias_corrected(drawn, value, level)
+    return min(low, value), max(high, value)
+
+
+def percentiles(drawn: Floats, level: float) -> tuple[float, float]:
+    """The middle `level` of what was drawn."""
+    low, high = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2])
+    return float(low), float(high)
 
 
 def bias_corrected(drawn: Floats, value: float, level: float) -> tuple[float, float]:

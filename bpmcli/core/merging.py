@@ -16,8 +16,11 @@ T = TypeVar("T")
 
 def merge(parts: Iterable[Summary]) -> Summary:
     """A few summaries added up, one after the other."""
+    few = list(parts)
+    if len(few) == 1:
+        return few[0]
     total = Accumulator()
-    for part in parts:
+    for part in few:
         total.absorb(part)
     return total.summary()
 

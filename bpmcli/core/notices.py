@@ -90,9 +90,13 @@ TEXTS: dict[str, tuple[str, str]] = {
     ),
     "summarised": (
         "{rows} rows were reduced to {cells} cells: counts and means are exact, ece-sweep is approximate, the other "
-        "metrics are within 1e-5 on smooth data, 4e-5 where confidences are few; the curve's schemes have at most "
-        "3000 bins",
+        "metrics are within 1e-5; the curve's schemes have at most 3000 bins",
         "--exact, on the rows themselves, keeps them all (about 100 bytes a row)",
+    ),
+    "distinct-kept": (
+        "{rows} rows were reduced to their {cells} distinct confidences: nothing was lost; the curve's schemes have "
+        "at most 3000 bins",
+        "",
     ),
 }
 

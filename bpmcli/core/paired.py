@@ -7,12 +7,13 @@ interval: the smallest level at which it leaves zero out.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from bpmcli.core.intervals import BIN_CAP, bias_corrected
-from bpmcli.core.metrics import MetricOptions, measure
+from bpmcli.core.intervals import BIN_CAP, bias_corrected, tried
+from bpmcli.core.metrics import METRICS, MetricOptions, measure
 from bpmcli.core.rows import Rows
 from bpmcli.core.sample import Floats, Sample, make_room_for_hit
 from bpmcli.errors import DataError
@@ -79,15 +80,17 @@ def paired_differences(
     same_rows(first, second)
     exact = [measure(rows.sample, names, options) for rows in (first, second)]
     if options.bins is None and first.n > 20 * BIN_CAP[1]:
-        options = MetricOptions(**{**options.__dict__, "bins": BIN_CAP})
+        options = replace(options, bins=BIN_CAP)
     models = [_Resampler(first), _Resampler(second)]
+    known = [name for name in names if all(found[name].value is not None for found in exact)]
+    again = [{name: METRICS[name].on_resamples(m.sample, options) for name in known} for m in models]
     rng = np.random.default_rng(seed)
     drawn: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(runs):
         counts = np.bincount(rng.integers(0, first.n, first.n), minlength=first.n).astype(np.float64)
-        before, after = (measure(model.draw(counts), names, options) for model in models)
-        for name in names:
-            a, b = before[name].value, after[name].value
+        before, after = (model.draw(counts) for model in models)
+        for name in known:
+            a, b = tried(again[0][name], before), tried(again[1][name], after)
             if a is not None and b is not None:
                 drawn[name].append(b - a)
     out = []

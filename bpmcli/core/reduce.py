@@ -20,6 +20,9 @@ MISSING = "--skip-missing leaves rows with NaN out"
 CHUNK_VALUES = 1 << 18
 """Scores per chunk: large enough that numpy's calls cost nothing, small enough for the cache."""
 
+CACHED_VALUES = 1 << 16
+"""Exponentials taken before they are added up: half of the second-level cache at most."""
+
 PLAIN_LIMIT = 100.0
 SMALLEST_REST = 1e-200
 """Within these e^z needs no shift: x keeps an absolute error below 1e-13."""
@@ -78,39 +81,46 @@ def reduce_logits(logits: npt.NDArray[np.generic], first_row: int = 0) -> Reduce
         logits = logits.astype(np.float32 if logits.dtype == np.float16 else np.float64)
     x, top, ties = np.empty(n), np.empty(n, dtype=np.int64), 0
     step = max(1, CHUNK_VALUES // k)
-    buffer = np.empty((min(step, n), k))
+    buffer = np.empty((min(max(1, CACHED_VALUES // k), n), k))
     for start in range(0, n, step):
         z = logits[start : start + step]
         best = z.argmax(axis=1)
         # NaN and inf win the argmax, so looking at the peak is looking at all.
-        peak = z[np.arange(len(z)), best].astype(np.float64)
+        tops = z[np.arange(len(z)), best]
+        peak = tops.astype(np.float64)
         if not np.isfinite(peak).all():
             _refuse(~(peak < np.inf), first_row + start, "logits must be finite, found NaN or inf", MISSING)
             _refuse(peak == -np.inf, first_row + start, "logits must be finite, found a row of -inf")
-        rest = _sum_of_others(z, best, buffer[: len(z)])
+        rest = _sum_of_others(z, best, buffer)
         margin = peak + _minus_log(rest)
         # Only where e^z loses nothing is it taken as it is; elsewhere relative to the peak.
         lost = ~((np.abs(peak) <= PLAIN_LIMIT) & (rest > SMALLEST_REST))
         if lost.any():
             rows = np.flatnonzero(lost)
             relative = z[rows].astype(np.float64) - peak[rows, None]
-            margin[rows] = _minus_log(_sum_of_others(relative, best[rows], buffer[: rows.size]))
+            margin[rows] = _minus_log(_sum_of_others(relative, best[rows], buffer))
         close = margin <= CLOSE
         if close.any():
-            ties += int(((z[close] == peak[close, None]).sum(axis=1) > 1).sum())
+            largest = z == tops[:, None]
+            if np.count_nonzero(largest) > len(z):
+                ties += int(np.count_nonzero(largest[close].sum(axis=1) > 1))
         x[start : start + step] = margin
         top[start : start + step] = best
     np.minimum(x, LOG_ODDS_LIMIT, out=x)
     return Reduced(x, top, argmax_ties=ties, saturated=int((x >= LOG_ODDS_LIMIT).sum()))
 
 
-def _sum_of_others(z: npt.NDArray[np.generic], best: Ints, out: Floats) -> Floats:
-    """Σ e^z without the best class, in float64 and in one pass over z."""
-    with np.errstate(over="ignore"):
-        np.exp(z, out=out, dtype=np.float64)
-    out[np.arange(len(z)), best] = 0.0
-    # Unlike a product with ones, this adds up every row alike, wherever it stands.
-    total: Floats = np.einsum("ij->i", out)
+def _sum_of_others(z: npt.NDArray[np.generic], best: Ints, buffer: Floats) -> Floats:
+    """Σ e^z without the best class, in float64 and in one pass over z: as many rows at a time as the buffer has."""
+    total = np.empty(len(z))
+    for start in range(0, len(z), len(buffer)):
+        rows = slice(start, min(start + len(buffer), len(z)))
+        e = buffer[: rows.stop - start]
+        with np.errstate(over="ignore"):
+            np.exp(z[rows], out=e, dtype=np.float64)
+        e[np.arange(len(e)), best[rows]] = 0.0
+        # Unlike a product with ones, this adds up every row alike, wherever it stands.
+        np.einsum("ij->i", e, out=total[rows])
     return total
 
 

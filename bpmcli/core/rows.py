@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bpmcli.core.sample import Floats, Ints, Sample, sample_from_log_odds
 from bpmcli.errors import DataError
+
+if TYPE_CHECKING:
+    from bpmcli.core.summary import Summary
 
 TOP_LABEL, EVENT = "top-label", "event"
 """What a confidence is about: the predicted class being right, or y = 1."""
@@ -52,22 +55,46 @@ class Rows:
             pick(self.labels), pick(self.groups), pick(self.logits), self.from_probs, self.target,  # type: ignore[arg-type]
         )  # fmt: skip
 
+    def by_group(self) -> Iterator[tuple[str, Rows]]:
+        """The rows of each group, by name; a group without any weight is none."""
+        if self.groups is None:
+            raise DataError("these rows have no groups")
+        for name, index in positions(self.groups):
+            if self.weights is None or self.weights[index].any():
+                yield name, self.take(index)
+
 
 class SummarisedRows(Rows):
     """Rows of which only the summary is left: a sample and its target, no single row."""
 
-    def __init__(self, sample: Sample, target: str) -> None:
-        self.__dict__.update(sample=sample, target=target)
+    def __init__(self, sample: Sample, target: str, tables: Mapping[str, Summary] | None = None) -> None:
+        """`tables`: the summaries of the groups, where they were kept apart."""
+        self.__dict__.update(sample=sample, target=target, tables=tables)
 
     @property
     def n(self) -> int:
         return self.sample.n
+
+    def by_group(self) -> Iterator[tuple[str, Rows]]:
+        if self.tables is None:
+            raise DataError("this summary keeps no groups apart", "bpmcli summarize --by COLUMN does")
+        for name in sorted(self.tables):
+            yield name, SummarisedRows(self.tables[name].to_sample(), self.target)
 
     def __getattr__(self, name: str) -> Any:
         # Only reached for fields that were never set.
         if name.startswith("_"):
             raise AttributeError(name)
         raise DataError("this needs every row, and a summary has none", "give the files that were summarised")
+
+
+def positions(keys: npt.NDArray[Any]) -> Iterator[tuple[str, Ints]]:
+    """Every value among the keys, in order, with the positions that hold it."""
+    names, inverse = np.unique(keys, return_inverse=True)
+    order = np.argsort(inverse, kind="stable")
+    ends = np.cumsum(np.bincount(inverse, minlength=names.size))
+    for name, start, end in zip(names.tolist(), [0, *ends[:-1]], ends, strict=True):
+        yield str(name), order[start:end]
 
 
 def pool(parts: Sequence[Rows]) -> Rows:

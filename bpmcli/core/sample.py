@@ -55,8 +55,10 @@ class Sample:
     effective_n: float
     """(Σw)² / Σw² (Kish): what `n` is worth once rows have unequal weights."""
     weighted: bool = False
+    reduced: bool = False
+    """Rows came as a `Summary`, of any number: the curve's schemes stop at 3000 bins."""
     summarised: bool = False
-    """The cells come from a `Summary`: rows of a cell are close, not equal."""
+    """The cells of that summary are no distinct values: rows of a cell are close, not equal."""
     inner_variance: float = 0.0
     """Variance of the confidences inside the cells of a summary."""
 
@@ -159,10 +161,10 @@ def sample_from_log_odds(log_odds: npt.ArrayLike, hits: npt.ArrayLike, weights: 
     np.bitwise_and(bits, ~np.int64(1), out=bits)
     new = x[1:] != x[:-1]
     if new.all():
-        return _cells(x, np.ones(x.size), hit_bits, x.size, float(x.size))
+        return sample_at(x, np.ones(x.size), hit_bits, x.size, float(x.size))
     starts = np.concatenate([[0], np.flatnonzero(new) + 1])
     mass = np.diff(np.append(starts, x.size)).astype(np.float64)
-    return _cells(x[starts], mass, np.add.reduceat(hit_bits, starts), x.size, float(x.size))
+    return sample_at(x[starts], mass, np.add.reduceat(hit_bits, starts), x.size, float(x.size))
 
 
 def make_room_for_hit(x: Floats) -> Ints:
@@ -205,14 +207,17 @@ def _weighted_sample(x: Floats, hits: npt.NDArray[np.bool_], weights: Floats) ->
     starts = np.concatenate([[0], np.flatnonzero(x[1:] != x[:-1]) + 1])
     mass = np.add.reduceat(weights, starts)
     hit_mass = np.add.reduceat(weights * hits, starts)
-    return _cells(x[starts], mass, hit_mass, n, effective, weighted=True)
+    return sample_at(x[starts], mass, hit_mass, n, effective, weighted=True)
 
 
-def _cells(x: Floats, mass: Floats, hits: Floats, n: int, effective_n: float, weighted: bool = False) -> Sample:
-    # sigmoid(x) and sigmoid(-x) of sorted log-odds, with one exponential for both.
+def sample_at(
+    x: Floats, mass: Floats, hits: Floats, n: int, effective_n: float, weighted: bool = False, reduced: bool = False
+) -> Sample:
+    """A sample of cells at these log-odds, in ascending order."""
+    # sigmoid(x) and sigmoid(-x) with one exponential for both.
     below = int(np.searchsorted(x, 0.0))
     e = np.exp(-np.abs(x))
     total = 1.0 + e
     confidences, complements = 1.0 / total, e / total
     confidences[:below], complements[:below] = complements[:below].copy(), confidences[:below].copy()
-    return Sample(x, confidences, complements, mass, hits, n, effective_n, weighted)
+    return Sample(x, confidences, complements, mass, hits, n, effective_n, weighted, reduced)

@@ -20,6 +20,7 @@ piecewise linear between quantiles of the sample, log slopes a Gaussian random w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -128,6 +129,22 @@ def _with_end(end: str, h: Floats, miss: Floats, k: Floats) -> Pair:
     return (keep * h, drop + keep * miss) if end == "ceiling" else (drop + keep * h, keep * miss)
 
 
+def evaluate_shape(shape: str, end: str, theta: Floats, knots: Floats, log_odds: Floats) -> Pair:
+    """(g, 1 − g) for θ of shape (…, d), at every log-odds."""
+    if shape == "walk":
+        x = np.clip(log_odds, -BARE_LIMIT, BARE_LIMIT)
+        slopes = np.exp(theta[..., 1 : knots.size + 2])
+        heights = theta[..., :1] + slopes @ _ramps(knots, knots).T
+        segment = np.searchsorted(knots, x)
+        anchor = np.maximum(segment - 1, 0)
+        h, miss = _sigmoid_pair(heights[..., anchor] + slopes[..., segment] * (x - knots[anchor]))
+    elif shape == "identity":
+        h, miss = _sigmoid_pair(np.broadcast_to(log_odds, (*theta.shape[:-1], log_odds.size)))
+    else:
+        h, miss, _ = _base(shape, theta, log_confidence(log_odds), -log_complement(log_odds))
+    return _with_end(end, h, miss, theta[..., -1:])
+
+
 @dataclass(frozen=True)
 class Member:
     """One shape with its parameters: a curve."""
@@ -135,23 +152,12 @@ class Member:
     shape: str
     end: str
     theta: tuple[float, ...]
-    """u, d, c, k; a walk: shift, then the log slopes."""
+    """u, d, c, k; a walk: shift, the log slopes, and k if it has an end."""
     knots: tuple[float, ...] = ()
 
     def __call__(self, log_odds: Floats) -> Pair:
         """(g, 1 − g)."""
-        theta = np.array(self.theta)
-        if self.shape == "walk":
-            knots, slopes = np.array(self.knots), np.exp(theta[1:])
-            heights = theta[0] + _ramps(knots, knots) @ slopes
-            segment = np.searchsorted(knots, log_odds)
-            anchor = np.maximum(segment - 1, 0)
-            return _sigmoid_pair(heights[anchor] + slopes[segment] * (log_odds - knots[anchor]))
-        if self.shape == "identity":
-            h, miss = _sigmoid_pair(log_odds)
-        else:
-            h, miss, _ = _base(self.shape, theta, log_confidence(log_odds), -log_complement(log_odds))
-        return _with_end(self.end, h, miss, theta[3])
+        return evaluate_shape(self.shape, self.end, np.array(self.theta), np.array(self.knots), log_odds)
 
 
 def _ramps(x: Floats, knots: Floats) -> Floats:
@@ -168,9 +174,15 @@ Evaluated = tuple[Floats, Floats, Floats]
 class Batch:
     """Members that are fitted together: their priors, and g with its derivatives on the cells."""
 
+    kinds: Sequence[tuple[str, str]]
+    """Shape and end of every member."""
     mean: Floats
     precision: Floats
     """(M, d, d); a slot that a member does not use has mean 0, precision 1 and derivative 0."""
+
+    def place(self, log_odds: Floats) -> None:
+        """Evaluate there from now on."""
+        raise NotImplementedError
 
     def evaluate(self, theta: Floats) -> Evaluated:
         raise NotImplementedError
@@ -183,22 +195,42 @@ class Batch:
         raise NotImplementedError
 
 
+class Ends:
+    """Ceilings and floors of the members of a batch."""
+
+    def __init__(self, ends: Sequence[str], prior: Prior) -> None:
+        settings = {"": (0.0, 1.0), "ceiling": prior.ceiling, "floor": prior.floor}
+        self.mean, self.sd = np.array([settings[end] for end in ends]).T
+        self.ceiling, self.floor = (np.array([[float(end == kind)] for end in ends]) for kind in ("ceiling", "floor"))
+
+    def apply(self, h: Floats, miss: Floats, slopes: Floats, k: Floats) -> Evaluated:
+        """g of h, with ∂/∂k behind the derivatives that h has."""
+        keep, drop = _sigmoid_pair(k[:, None])
+        ended = self.ceiling + self.floor
+        keep, drop = np.where(ended, keep, 1.0), drop * ended
+        by_end = keep * drop * (self.ceiling * h - self.floor * miss)
+        jacobian = np.concatenate([slopes * keep[:, :, None], by_end[:, None]], axis=1)
+        return keep * h + drop * self.floor, keep * miss + drop * self.ceiling, jacobian
+
+
 class FormulaBatch(Batch):
     """The seven shapes, each free, with a ceiling and with a floor."""
 
     def __init__(self, cells: Cells, prior: Prior) -> None:
-        self.log_s, self.log_q = log_confidence(cells.log_odds), -log_complement(cells.log_odds)
+        self.place(cells.log_odds)
         self.kinds = [(shape, end) for shape in SHAPES for end in ENDS]
         free = [[slot in _FREE[shape] for slot in _SLOTS[:3]] + [bool(end)] for shape, end in self.kinds]
         self.free = np.array(free)
-        sd = {"": 1.0, "ceiling": prior.ceiling[1], "floor": prior.floor[1]}
-        scales = [[prior.slope, prior.asymmetry, prior.shift, sd[end]] for _, end in self.kinds]
+        self.ends = Ends([end for _, end in self.kinds], prior)
+        scales = [[prior.slope, prior.asymmetry, prior.shift, sd] for sd in self.ends.sd]
         self.precision = np.where(self.free, 1.0 / np.square(scales), 1.0)[:, :, None] * np.eye(4)
-        centre = {"": 0.0, "ceiling": prior.ceiling[0], "floor": prior.floor[0]}
         shift = {"odds": prior.odds_shift}
-        self.mean = np.array([[0.0, 0.0, shift.get(shape, 0.0), centre[end]] for shape, end in self.kinds])
-        self.ceiling = np.array([[end == "ceiling"] for _, end in self.kinds], dtype=np.float64)
-        self.floor = np.array([[end == "floor"] for _, end in self.kinds], dtype=np.float64)
+        self.mean = np.array(
+            [[0.0, 0.0, shift.get(shape, 0.0), k] for (shape, _), k in zip(self.kinds, self.ends.mean, strict=True)]
+        )
+
+    def place(self, log_odds: Floats) -> None:
+        self.log_s, self.log_q = log_confidence(log_odds), -log_complement(log_odds)
 
     def evaluate(self, theta: Floats) -> Evaluated:
         # The first four shapes are beta with slots held at zero.
@@ -208,12 +240,8 @@ class FormulaBatch(Batch):
             for shape, rows in zip(("beta", "odds", "power", "flip"), np.split(theta, cuts), strict=True)
         ]
         h, miss, slopes = (np.concatenate(values) for values in zip(*parts, strict=True))
-        keep, drop = _sigmoid_pair(theta[:, 3:])
-        ended = self.ceiling + self.floor
-        keep, drop = np.where(ended, keep, 1.0), drop * ended
-        by_end = keep * drop * (self.ceiling * h - self.floor * miss)
-        jacobian = np.concatenate([slopes * keep[:, :, None], by_end[:, None]], axis=1) * self.free[:, :, None]
-        return keep * h + drop * self.floor, keep * miss + drop * self.ceiling, jacobian
+        g, below, jacobian = self.ends.apply(h, miss, slopes, theta[:, 3])
+        return g, below, jacobian * self.free[:, :, None]
 
     def bend(self, theta: Floats) -> Floats:
         out = np.zeros_like(theta)
@@ -228,35 +256,48 @@ class FormulaBatch(Batch):
 
 N_KNOTS = 24
 KNOT_GAP = 0.02
+WALK_ENDS = ("", "ceiling")
 
 
 class WalkBatch(Batch):
-    """Random walks of the log slope, one member for each step size."""
+    """Random walks of the log slope, one member for each step size and end."""
 
     def __init__(self, cells: Cells, prior: Prior) -> None:
         middle = np.cumsum(cells.mass) - cells.mass / 2
         total = float(np.sum(cells.mass))
         knots = np.interp(np.arange(1, N_KNOTS + 1) / (N_KNOTS + 1) * total, middle, cells.log_odds)
         self.knots = knots[np.concatenate([[True], np.diff(knots) > KNOT_GAP])]
-        self.ramps = _ramps(cells.log_odds, self.knots).T
+        self.place(cells.log_odds)
+        self.kinds = [("walk", end) for end in WALK_ENDS] * len(prior.walks)
+        self.ends = Ends([end for _, end in self.kinds], prior)
         k = self.knots.size + 1
         step = np.diff(np.eye(k), axis=0)
-        self.precision = np.zeros((len(prior.walks), k + 1, k + 1))
+        self.precision = np.zeros((len(self.kinds), k + 2, k + 2))
         self.precision[:, 0, 0] = 1.0 / prior.shift**2
-        for i, sd in enumerate(prior.walks):
-            self.precision[i, 1:, 1:] = step.T @ step / sd**2 + np.eye(k) / (prior.slope**2 * k)
-        self.mean = np.zeros((len(prior.walks), k + 1))
+        self.precision[:, -1, -1] = 1.0 / self.ends.sd**2
+        for i, sd in enumerate(np.repeat(prior.walks, len(WALK_ENDS))):
+            self.precision[i, 1:-1, 1:-1] = step.T @ step / sd**2 + np.eye(k) / (prior.slope**2 * k)
+        self.mean = np.zeros((len(self.kinds), k + 2))
+        self.mean[:, -1] = self.ends.mean
+
+    def place(self, log_odds: Floats) -> None:
+        self.ramps = _ramps(np.clip(log_odds, -BARE_LIMIT, BARE_LIMIT), self.knots).T
 
     def evaluate(self, theta: Floats) -> Evaluated:
-        rises = np.exp(theta[:, 1:, None]) * self.ramps
-        g, miss = _sigmoid_pair(rises.sum(axis=1) + theta[:, :1])
-        slope = (g * miss)[:, None]
-        return g, miss, np.concatenate([slope, slope * rises], axis=1)
+        rises = np.exp(theta[:, 1:-1, None]) * self.ramps
+        h, miss = _sigmoid_pair(rises.sum(axis=1) + theta[:, :1])
+        slope = (h * miss)[:, None]
+        return self.ends.apply(h, miss, np.concatenate([slope, slope * rises], axis=1), theta[:, -1])
 
     def bend(self, theta: Floats) -> Floats:
         out = np.ones_like(theta)
         out[:, 0] = 0.0
+        out[:, -1] = -np.tanh(theta[:, -1] / 2)
         return out
 
     def members(self, theta: Floats) -> list[Member]:
-        return [Member("walk", "", tuple(row), tuple(self.knots.tolist())) for row in theta.tolist()]
+        knots = tuple(self.knots.tolist())
+        return [
+            Member("walk", end, tuple(row if end else row[:-1]), knots)
+            for (_, end), row in zip(self.kinds, theta.tolist(), strict=True)
+        ]

@@ -18,7 +18,12 @@ LS_REACH = 40.0
 SHARING = 1 / 6
 """Sharing weights between two nodes widens a kernel's variance by h²/6 on average: taken off again."""
 
+LS_STEPS = 64
 SM_GRID = 1 << 15
+COARSE_LS_STEPS = 8
+COARSE_SM_GRID = 1 << 11
+"""On resamples: within 1e-5 of the fine grids."""
+
 SM_BISECTIONS = 12
 """The bandwidth is searched like the reference: halvings of [0, 1], then the middle of what is left.
 The exact fixed point would move the value by less than 2e-5."""
@@ -43,7 +48,7 @@ def integral_of_absolute(values: Floats, step: float) -> float:
     return float(area.sum()) * step
 
 
-def smooth_ece(sample: Sample) -> tuple[float, float]:
+def smooth_ece(sample: Sample, n_grid: int = SM_GRID) -> tuple[float, float]:
     """smECE and its bandwidth: ∫ |Σ K_σ(t, ŝᵢ)(ŝᵢ − hᵢ)|/N dt at the σ where it equals σ.
 
     K is the Gaussian reflected at 0 and 1, whose eigenfunctions are cos(πkt): one cosine transform
@@ -51,16 +56,16 @@ def smooth_ece(sample: Sample) -> tuple[float, float]:
     Błasiok & Nakkiran, ICLR 2024.
     """
     residuals = _residuals(sample) / sample.n
-    grid = spread_on_grid(sample.confidences * SM_GRID, residuals, SM_GRID + 1)
+    grid = spread_on_grid(sample.confidences * n_grid, residuals, n_grid + 1)
     grid[0] *= 2
     grid[-1] *= 2
     spectrum = np.fft.rfft(np.concatenate([grid, grid[-2:0:-1]])).real
     spectrum[0] /= 2
-    widening = SHARING / SM_GRID**2
+    widening = SHARING / n_grid**2
 
     def smoothed(sigma: float) -> float:
         # Frequencies beyond 9/(πσ) are damped below 1e-17.
-        n = min(SM_GRID, 1 << max(12, math.ceil(math.log2(24 / sigma))))
+        n = min(n_grid, 1 << max(12, math.ceil(math.log2(24 / sigma))))
         k = np.arange(min(n, math.ceil(9 / (math.pi * sigma))))
         kept = np.zeros(n + 1)
         kept[: k.size] = spectrum[: k.size] * np.exp(-np.square(math.pi * k) * (sigma**2 - widening) / 2) * n
@@ -83,12 +88,12 @@ def _fixed_point(f: Callable[[float], float]) -> tuple[float, float]:
     return f(sigma), sigma
 
 
-def logit_smoothed_ece(sample: Sample, sigma: float = LS_SIGMA) -> float:
+def logit_smoothed_ece(sample: Sample, sigma: float = LS_SIGMA, steps: int = LS_STEPS) -> float:
     """LS-ECE: ∫ |Σ φ_σ(t − xᵢ)(hᵢ − sigmoid(t))|/N dt over log-odds t, by FFT.
 
     The expectation over the smoothed logits that Chidambaram et al. (ICML 2024) sample, exactly.
     """
-    step = sigma / 64
+    step = sigma / steps
     x = np.clip(sample.log_odds, -LS_REACH, LS_REACH)
     margin = 9 * sigma
     low = float(x[0]) - margin

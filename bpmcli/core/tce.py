@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -96,18 +95,22 @@ def _edges(density: BetaDensity) -> Floats:
 
 
 def _roots(distance: Callable[[Floats], Floats], edges: Floats) -> Floats:
-    """Where the curve crosses the diagonal, by bisection between sign changes."""
-    x = np.concatenate([np.linspace(a, b, 16, endpoint=False) for a, b in pairwise(edges)])
+    """Where the curve crosses the diagonal, by the Illinois method between sign changes."""
+    x = np.append(edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(16) / 16), edges[-1])
     d = distance(x)
     crossing = np.flatnonzero((d[:-1] * d[1:] < 0) & (np.maximum(np.abs(d[:-1]), np.abs(d[1:])) > 1e-15))
-    a, b, sign = x[crossing], x[crossing + 1], np.sign(d[crossing])
-    # A root that is off by δ costs δ² of the integral.
-    for _ in range(32):
-        middle = (a + b) / 2
-        same = np.sign(distance(middle)) == sign
-        a, b = np.where(same, middle, a), np.where(same, b, middle)
-    roots: Floats = (a + b) / 2
-    return roots
+    a, b, at_a, at_b = x[crossing], x[crossing + 1], d[crossing], d[crossing + 1]
+    root: Floats = (a + b) / 2
+    for _ in range(60):
+        before, root = root, b - at_b * (b - a) / (at_b - at_a)
+        # A root that is off by δ costs δ² of the integral.
+        if np.all(np.abs(root - before) < 1e-9):
+            break
+        at = distance(root)
+        crossed = at * at_b < 0
+        a, at_a = np.where(crossed, b, a), np.where(crossed, at_b, at_a / 2)
+        b, at_b = root, at
+    return root
 
 
 def tce_beta(curve: HasDistance, density: BetaDensity, p: float = 1.0) -> float:

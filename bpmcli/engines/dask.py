@@ -6,11 +6,14 @@ summary is one value under one key, so whatever is computed twice is still count
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from bpmcli.core.merging import blocks
+from bpmcli.engines.processes import interrupts_held
 from bpmcli.errors import BpmError, DataError, UsageError
 
 if TYPE_CHECKING:
@@ -19,10 +22,17 @@ if TYPE_CHECKING:
 RETRIES = 2
 """Further attempts at a file before it is reported."""
 
+SILENT = str(dict.fromkeys(("distributed", "distributed.client", "tornado.application", "asyncio"), "critical"))
+"""dask's setting of its loggers."""
+
 
 @contextmanager
 def connected(scale: Scale) -> Iterator[Any]:
     """A client of the scheduler; without one, of a cluster of processes on this machine."""
+    if not os.environ.get("BPMCLI_DEBUG"):
+        # By the environment, which dask's worker processes share: a worker whose heart beats while the cluster
+        # closes logs a traceback. What goes wrong with a task comes back as its result.
+        os.environ.setdefault("DASK_DISTRIBUTED__LOGGING", SILENT)
     try:
         from distributed import Client, LocalCluster
     except ImportError:
@@ -35,9 +45,28 @@ def connected(scale: Scale) -> Iterator[Any]:
         with client:
             yield client
         return
-    options = {"n_workers": scale.workers, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": 40}
-    with LocalCluster(**options) as cluster, Client(cluster) as client:
+    options: dict[str, Any] = {"n_workers": scale.workers, "threads_per_worker": 1, "silence_logs": 50}
+    # No dashboard. Its server starts all the same, and warns if another cluster has its usual port.
+    options |= {"dashboard_address": None, "scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"}}
+    with ExitStack() as stack:
+        # Half a cluster cannot be closed without noise: an interrupt waits until it is whole. The workers never get
+        # one from the terminal; they are told to stop.
+        with interrupts_held({signal.SIGINT}), _termination_held():
+            client = stack.enter_context(Client(stack.enter_context(LocalCluster(**options))))
         yield client
+
+
+@contextmanager
+def _termination_held() -> Iterator[None]:
+    """The same for SIGTERM, but the cluster's processes must obey it."""
+    caught: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: caught.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        if caught:
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def work(function: Callable[[Any], Any], items: Sequence[Any], scale: Scale) -> Iterator[Any]:
@@ -80,12 +109,16 @@ def _tree(client: Any, merge: Callable[[Sequence[Any]], Any], futures: list[Any]
 
 
 def _result(future: Any, item: Any) -> Any:
+    from concurrent.futures import CancelledError
+
     from distributed import KilledWorker
 
     try:
         return future.result()
     except BpmError as error:
         return error
+    except CancelledError:
+        raise DataError("the connection to the dask scheduler was lost", "is it still running?") from None
     except KilledWorker:
         inner = getattr(item, "item", item)
         where = getattr(inner, "path", "a task")

@@ -52,9 +52,9 @@ class FitFile:
         """Fit rows that are already read; the document of the parameter file."""
         groups = fit_groups(self.method, rows, self.fit, self.grouping) if self.grouping else None
         fitted = groups.pooled if groups else fit_calibrator(self.method, rows, self.fit)
-        summarised = rows.sample.summarised
+        reduced = rows.sample.reduced
         inputs = [
-            {"name": item.path, "sha256": None if summarised and _costly(item.path) else checksum(item.path)}
+            {"name": item.path, "sha256": None if reduced and _costly(item.path) else checksum(item.path)}
             for item in items
         ]
         found = describe(self.method, fitted, rows, inputs, groups)

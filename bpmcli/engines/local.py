@@ -64,21 +64,13 @@ def work(function: Callable[[Item], Result], items: Iterable[Item], jobs: int = 
     if jobs <= 1:
         yield from (outcome(function, item) for item in todo)
         return
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
+    from bpmcli.engines.processes import map_processes
 
-    # spawn: arrow's threads do not survive a fork.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
-        yield from pool.map(partial(outcome, function), todo, chunksize=_chunk(len(todo), jobs))
+    yield from map_processes(partial(outcome, function), todo, jobs, _chunk(len(todo), jobs))
 
 
 def _chunk(items: int, jobs: int) -> int:
     return max(1, min(16, items // (4 * jobs)))
-
-
-def _one_thread() -> None:
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
 
 
 def first_error(results: Iterable[Any]) -> BpmError | None:

@@ -124,11 +124,14 @@ def pooled_summaries(loaded: Sequence[Loaded]) -> tuple[Rows, tuple[Notice, ...]
     """Files of which some came as summaries: the others are summarised too."""
 
     def summarised(part: Loaded) -> Summarised:
-        table = part.summary or summary_of(part.rows.log_odds, part.rows.hits, part.rows.weights)
-        return Summarised({"": table}, part.rows.target)
+        if part.summarised:
+            return part.summarised._replace(odd={})  # its notices are there already
+        groups = part.rows.by_group() if part.layout.group else [("", part.rows)]
+        tables = {name: summary_of(rows.log_odds, rows.hits, rows.weights) for name, rows in groups}
+        return Summarised(tables, part.rows.target, by=part.layout.group)
 
     one = as_loaded(merge_summarised(summarised(part) for part in loaded))
-    others = [n for part in loaded for n in part.notices if n.code != "summarised"]
+    others = [n for part in loaded for n in part.notices if n.code not in ("summarised", "distinct-kept")]
     return one.rows, (*others, *one.notices)
 
 

@@ -16,10 +16,16 @@ from bpmcli.io.readers import Loaded, read_rows
 
 
 class Measurement(NamedTuple):
-    """The record of one input, as JSON holds it, and its notices."""
+    """The record of one input, or of a group of its rows, as JSON holds it, and its notices."""
 
     record: dict[str, Any]
     notices: tuple[Notice, ...]
+
+
+def title(record: Mapping[str, Any]) -> str:
+    """What a record is about, in a sentence."""
+    group = f", {record['by']} = {record['group']}" if "group" in record else ""
+    return f"{record['input']}{group}"
 
 
 @dataclass(frozen=True)
@@ -58,19 +64,33 @@ class MeasureFile:
     extras: Extras = NO_EXTRAS
     mode: str = "exact"
 
-    def __call__(self, item: Input) -> Measurement:
+    def __call__(self, item: Input) -> list[Measurement]:
         return self.finish(item, read_rows(item.path, self.options, mode=self.mode))
 
-    def finish(self, item: Input, loaded: Loaded) -> Measurement:
-        """The record of a file that is already read."""
+    def finish(self, item: Input, loaded: Loaded) -> list[Measurement]:
+        """The records of a file that is already read."""
         return self.measure(item.path, loaded.rows, loaded.notices, loaded.metadata)
 
-    def measure(self, name: str, rows: Rows, notices: tuple[Notice, ...], metadata: Mapping[str, str]) -> Measurement:
-        """The record of rows that are already read."""
+    def measure(
+        self, name: str, rows: Rows, notices: tuple[Notice, ...], metadata: Mapping[str, str]
+    ) -> list[Measurement]:
+        """The record of rows that are already read, or of each group of them."""
+        by = self.options.group
+        if by is None:
+            return [self._measure({"input": name}, rows, notices, metadata)]
+        # What a file says of its whole, such as its true TCE, need not hold for a group.
+        return [
+            self._measure({"input": name, "by": by, "group": group}, part, notices, {})
+            for group, part in rows.by_group()
+        ]
+
+    def _measure(
+        self, identity: dict[str, Any], rows: Rows, notices: tuple[Notice, ...], metadata: Mapping[str, str]
+    ) -> Measurement:
         sample = rows.sample
         measured = measure(sample, self.names, self.metrics)
         record: dict[str, Any] = {
-            "input": name,
+            **identity,
             "target": rows.target,
             "n": sample.n,
             "weighted": sample.weighted,
@@ -82,7 +102,7 @@ class MeasureFile:
                 for key, m in measured.items()
             },
         }
-        if sample.summarised:
+        if sample.reduced:
             record["summary_cells"] = sample.mass.size
         if sample.weighted:
             record["effective_n"] = sample.effective_n
@@ -130,7 +150,7 @@ def pooled(loaded: Sequence[Loaded]) -> tuple[Rows, tuple[Notice, ...]]:
     if len(targets) > 1:
         raise DataError("inputs of different kinds cannot be pooled")
     notices = tuple(n for part in loaded for n in part.notices)
-    if any(part.summary for part in loaded):
+    if any(part.summarised for part in loaded):
         from bpmcli.engines.scale import pooled_summaries
 
         return pooled_summaries(loaded)

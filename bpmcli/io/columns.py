@@ -58,8 +58,7 @@ def _scalars(column: Any) -> Array:
         column = column.dictionary_decode()
         kind = column.type
     if pa.types.is_boolean(kind):
-        column = column.cast(pa.int8())
-        return _dlpack(column.fill_null(0) if column.null_count else column).astype(bool)
+        return _booleans(column.fill_null(False) if column.null_count else column)
     if pa.types.is_decimal(kind):
         column = column.cast(pa.float64())
         kind = column.type
@@ -70,6 +69,13 @@ def _scalars(column: Any) -> Array:
         words = np.array(coded.dictionary.to_pylist() or [""], dtype=np.str_)
         return words[_dlpack(coded.indices)]
     raise DataError(f"a column of type {kind} cannot be used here", "store numbers, text or lists of numbers")
+
+
+def _booleans(column: Any) -> Array:
+    """One bit a value, which dlpack does not know."""
+    end = column.offset + len(column)
+    bits = np.frombuffer(column.buffers()[1], dtype=np.uint8, count=(end + 7) // 8)
+    return np.unpackbits(bits, count=end, bitorder="little")[column.offset :].view(bool)
 
 
 def _dlpack(column: Any) -> Array:

@@ -25,7 +25,7 @@ from bpmcli.io.outcomes import class_indices, hits_of, weights_of
 from bpmcli.io.sources import Batch, Source, open_source
 
 if TYPE_CHECKING:
-    from bpmcli.core.summary import Summary
+    from bpmcli.io.summaries import Summarised
 
 
 EXACT_ROWS = 5_000_000
@@ -44,7 +44,7 @@ class Loaded(NamedTuple):
     layout: Layout
     notices: tuple[Notice, ...]
     metadata: dict[str, str]
-    summary: Summary | None = None
+    summarised: Summarised | None = None
     """What the rows were reduced to, where they were."""
 
 

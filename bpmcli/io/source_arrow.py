@@ -61,6 +61,15 @@ class _ArrowSource(Source):
 
 ROWS_AT_A_TIME = 1 << 20
 
+CACHED_ROWS = 1 << 16
+"""Rows of a batch that is only looked at: what was decoded is still in the cache. What is written makes row groups."""
+
+READ_BYTES = 1 << 18
+"""A local file is read in pieces; a remote one column by column, since requests are slow."""
+
+FEW_COLUMNS = 8
+"""So many are decoded by one thread: every further one has memory of its own."""
+
 
 @source("parquet", ".parquet", ".pq", magic=b"PAR1")
 class ParquetSource(_ArrowSource):
@@ -84,15 +93,21 @@ class ParquetSource(_ArrowSource):
         return found
 
     def record_batches(self, names: list[str] | None, numeric: Sequence[str]) -> Iterator[Any]:
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        with self.opened() as raw, pq.ParquetFile(raw) as f:
-            width = _values_per_row(f.metadata, names)
-            size = max(1024, BATCH_VALUES // width)
+        buffered = {"buffer_size": READ_BYTES, "pre_buffer": False} if "://" not in self.path else {}
+        threads = len(names or self.columns) > FEW_COLUMNS
+        with self.opened() as raw, pq.ParquetFile(raw, **buffered) as f:
+            size = max(1024, BATCH_VALUES // _values_per_row(f.metadata, names))
+            if names is not None:
+                size = min(size, CACHED_ROWS)
             # A few row groups at a time: given all of them, arrow holds on to what it has read.
             for part in [self.part] if self.part else self.parts(ROWS_AT_A_TIME):
                 groups = range(part.first_group, part.last_group + 1)
-                yield from f.iter_batches(batch_size=size, columns=names, row_groups=groups)
+                yield from f.iter_batches(batch_size=size, columns=names, row_groups=groups, use_threads=threads)
+                if names is None:
+                    pa.default_memory_pool().release_unused()
 
 
 def _values_per_row(metadata: Any, names: list[str] | None) -> int:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -13,14 +16,16 @@ import numpy as np
 
 from bpmcli.errors import DataError
 from bpmcli.io.columns import Array
-from bpmcli.io.sources import BATCH_VALUES, Batch, Column, Source, source
+from bpmcli.io.sources import BATCH_VALUES, Batch, Column, Source, open_bytes, source
 
 
 def _rows_per_batch(widths: Sequence[int | None]) -> int:
     return max(1, BATCH_VALUES // max(1, sum(w or 1 for w in widths)))
 
 
-PIECE = 1 << 24
+PIECE = 1 << 20
+LOCAL_HEADER = 30
+"""Bytes in front of the name of a zip archive's member; the last four are the lengths of name and extra field."""
 TRUNCATED = "the file is truncated: copy it again"
 UNEQUAL = "arrays of one file describe the same rows; name another one with --label, --hit or --logits"
 
@@ -29,7 +34,12 @@ COMPANIONS = ("labels", "label", "hits", "hit", "pred", "weights")
 
 
 class _NpyMember:
-    """One array of an npz or npy file, read in chunks."""
+    """One array of an npz or npy file, read in chunks.
+
+    Arrays in C order are read from front to back. Rows of arrays in Fortran order lie all over the file: they are
+    gathered by reads at their positions, which takes as long as a memory map would, and a file that is cut off
+    meanwhile is an error and no crash.
+    """
 
     def __init__(self, file: IO[bytes], name: str) -> None:
         from numpy.lib import format as npy
@@ -48,20 +58,27 @@ class _NpyMember:
                 f"array '{name}' holds Python objects; they are pickles and are never loaded",
                 "save it as numbers: np.asarray(values, dtype=float)",
             )
-        self._whole: Array | None = None
+        self.scattered = self.fortran and len(self.shape) > 1
+        self.start = file.tell()
+        """Where the values begin; in a file that can be read at any position, if they are scattered."""
         self._at = 0
 
     def take(self, n: int) -> Array:
         """The next n rows."""
+        if self.scattered:
+            return self._gathered(n)
         width = int(np.prod(self.shape[1:], dtype=np.int64))
-        if self.fortran and len(self.shape) > 1:
-            if self._whole is None:
-                flat = self._bytes(self.shape[0] * width)
-                self._whole = flat.reshape(self.shape[::-1]).T
-            rows: Array = self._whole[self._at : self._at + n]
-            self._at += n
-            return rows
         return self._bytes(n * width).reshape((n, *self.shape[1:]))
+
+    def _gathered(self, n: int) -> Array:
+        """The next n values of every column."""
+        columns = np.empty((int(np.prod(self.shape[1:], dtype=np.int64)), n), dtype=self.dtype)
+        for i, column in enumerate(columns):
+            self.file.seek(self.start + (i * self.shape[0] + self._at) * self.dtype.itemsize)
+            column[:] = self._bytes(n)
+        self._at += n
+        rows: Array = columns.reshape((*self.shape[:0:-1], n)).T
+        return rows
 
     def text(self) -> str:
         """A zero-dimensional text array, such as the metadata `simulate` writes."""
@@ -69,19 +86,10 @@ class _NpyMember:
 
     def _bytes(self, count: int) -> Array:
         size = count * self.dtype.itemsize
-        if size <= PIECE:
-            data = self.file.read(size)
-            if len(data) != size:
-                raise DataError(f"array '{self.name}' ends too early", TRUNCATED)
-            return np.frombuffer(data, dtype=self.dtype)
-        # Piece by piece into place: one large read would hold everything twice.
-        raw = np.empty(size, dtype=np.uint8)
-        for start in range(0, size, PIECE):
-            data = self.file.read(min(PIECE, size - start))
-            if len(data) != min(PIECE, size - start):
-                raise DataError(f"array '{self.name}' ends too early", TRUNCATED)
-            raw[start : start + len(data)] = np.frombuffer(data, dtype=np.uint8)
-        return raw.view(self.dtype)
+        data = self.file.read(size)
+        if len(data) != size:
+            raise DataError(f"array '{self.name}' ends too early", TRUNCATED)
+        return np.frombuffer(data, dtype=self.dtype)
 
 
 @source("npz", ".npz", magic=b"PK\x03\x04")
@@ -113,10 +121,7 @@ class NpzSource(Source):
         wanted = [name for name in wanted if lengths[name] == n]
         step = _rows_per_batch([self.columns[name].width for name in wanted])
         with self.opened() as raw, zipfile.ZipFile(raw) as archive, ExitStack() as stack:
-            members = {
-                name: _NpyMember(stack.enter_context(archive.open(_member_name(archive, name))), name)
-                for name in wanted
-            }
+            members = {name: self._member(archive, name, stack) for name in wanted}
             for start in range(0, n, step):
                 count = min(step, n - start)
                 data = {name: _squeeze(m.take(count)) for name, m in members.items()}
@@ -126,12 +131,33 @@ class NpzSource(Source):
     def leftovers(self) -> dict[str, Any]:
         n = max((shape[0] for shape in self.shapes.values()), default=0)
         out: dict[str, Any] = {}
-        with zipfile.ZipFile(self.path) as archive:
+        with self.opened() as raw, zipfile.ZipFile(raw) as archive, ExitStack() as stack:
             for name, shape in self.shapes.items():
                 if shape[0] != n:
-                    with archive.open(_member_name(archive, name)) as f:
-                        out[name] = _NpyMember(f, name).take(shape[0])
+                    out[name] = self._member(archive, name, stack).take(shape[0])
         return out
+
+    def _member(self, archive: zipfile.ZipFile, name: str, stack: ExitStack) -> _NpyMember:
+        info = archive.getinfo(_member_name(archive, name))
+        file = stack.enter_context(archive.open(info))
+        member = _NpyMember(file, name)
+        if not member.scattered:
+            return member
+        if info.compress_type == zipfile.ZIP_STORED and "://" not in self.path:
+            # Read where it lies; once through before, which checks its size and the archive's checksum.
+            values = sum(len(piece) for piece in iter(lambda: file.read(PIECE), b""))
+            if values < int(np.prod(member.shape, dtype=np.int64)) * member.dtype.itemsize:
+                raise DataError(f"array '{name}' ends too early", TRUNCATED)
+            raw: IO[bytes] = stack.enter_context(open_bytes(self.path))
+            raw.seek(info.header_offset + LOCAL_HEADER - 4)
+            lengths = np.frombuffer(raw.read(4), dtype="<u2")
+            raw.seek(int(lengths.sum()), os.SEEK_CUR)
+        else:
+            raw = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+            with archive.open(info) as whole:
+                shutil.copyfileobj(whole, raw, PIECE)
+            raw.seek(0)
+        return _NpyMember(raw, name)
 
 
 def _member_name(archive: zipfile.ZipFile, name: str) -> str:
@@ -158,7 +184,7 @@ class NpySource(Source):
 
     def inspect(self) -> None:
         self.files: dict[str, str] = {}
-        with open(self.path, "rb") as f:
+        with open_bytes(self.path) as f:
             member = _NpyMember(f, Path(self.path).stem)
         if member.dtype.names:
             self.dtype = member.dtype
@@ -179,14 +205,14 @@ class NpySource(Source):
             if beside != stem and path.exists():
                 self.files[word] = str(path)
         for name, path_ in self.files.items():
-            with open(path_, "rb") as f:
+            with open_bytes(path_) as f:
                 m = _NpyMember(f, name)
                 self.columns[name] = _array_column(name, m.shape, m.dtype)
 
     def read(self, names: Sequence[str], numeric: Sequence[str], rest: bool) -> Iterator[Batch]:
         with ExitStack() as stack:
             if not self.files:
-                member = _NpyMember(stack.enter_context(open(self.path, "rb")), "array")
+                member = _NpyMember(stack.enter_context(open_bytes(self.path)), "array")
                 n, step = member.shape[0], _rows_per_batch([c.width for c in self.columns.values()])
                 for start in range(0, n, step):
                     rows = member.take(min(step, n - start))
@@ -194,7 +220,7 @@ class NpySource(Source):
                     yield Batch(start, len(rows), {k: _squeeze(rows[k]) for k in names}, passed)
                 return
             wanted = list(self.columns) if rest else list(names)
-            members = {k: _NpyMember(stack.enter_context(open(self.files[k], "rb")), k) for k in wanted}
+            members = {k: _NpyMember(stack.enter_context(open_bytes(self.files[k])), k) for k in wanted}
             n = members[names[0]].shape[0]
             for k, m in members.items():
                 if m.shape[0] != n:

@@ -176,14 +176,14 @@ def _by_content(path: str) -> type[Source] | None:
     if "://" in path and suffix_of(path) in SOURCES:
         return None  # spare the request
     try:
-        with _bytes(path) as f:
+        with open_bytes(path) as f:
             start = f.read(8)
     except OSError:
         return None
     return next((s for s in SOURCES.values() if s.magic and start.startswith(s.magic)), None)
 
 
-def _bytes(path: str) -> Any:
+def open_bytes(path: str) -> Any:
     if "://" not in path:
         return open(path, "rb")
     from bpmcli.io.remote import opened

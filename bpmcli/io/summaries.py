@@ -1,7 +1,7 @@
 """Files reduced to summaries in one pass, and summaries as files.
 
-A summary file is parquet: `cell, count, hits, excess` (and `group`), see `core.summary`; everything else is
-JSON in its metadata. Memory is bounded by a few batches of 2^19 rows and the table, whatever the file's size.
+A summary file is parquet: `cell, count, hits, excess` (and `value`, and `group`), see `core.summary`; everything
+else is JSON in its metadata. Memory is bounded by a few batches of 2^19 rows and the table, whatever the file's size.
 """
 
 from __future__ import annotations
@@ -15,18 +15,21 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from bpmcli import __version__
+from bpmcli.core.grid import FIXED_BITS, KEPT_BITS, MANTISSA_BITS
 from bpmcli.core.merging import fold, merge, merge_all
 from bpmcli.core.notices import notice
-from bpmcli.core.rows import EVENT, TOP_LABEL, SummarisedRows
-from bpmcli.core.summary import FIXED_BITS, KEPT_BITS, MANTISSA_BITS, Accumulator, Summary
+from bpmcli.core.rows import EVENT, TOP_LABEL, SummarisedRows, positions
+from bpmcli.core.summary import Accumulator, Summary, are_values
 from bpmcli.errors import BpmError, DataError, UsageError
 from bpmcli.io.columns import Array, from_arrow, to_arrow
-from bpmcli.io.layout import InputOptions, Layout, understand
+from bpmcli.io.layout import SCORES, InputOptions, Layout, understand
 from bpmcli.io.outcomes import hits_of
 from bpmcli.io.readers import CONFIDENT, SUMMARY_KEY, Loaded, complete_batches, notices_of, rows_of, scores_of
 from bpmcli.io.sources import Batch, Part, Source, open_source
 
-SCHEMA, VERSION = "bpmcli/summary", 1
+SCHEMA, VERSION = "bpmcli/summary", 2
+"""Version 1 kept no distinct values, and a sum of squares that is no longer needed."""
+
 GRID = {"mantissa_bits": MANTISSA_BITS, "fixed_bits": FIXED_BITS, "kept_bits": KEPT_BITS}
 
 PART_ROWS = 1 << 20
@@ -45,6 +48,8 @@ class Summarised(NamedTuple):
     """None once it was stored."""
     metadata: Mapping[str, str] = {}
     """What the files said of themselves, if all said the same."""
+    by: str | None = None
+    """The column whose values are the groups."""
 
     @property
     def whole(self) -> Summary:
@@ -57,7 +62,7 @@ def summarise_path(path: str, options: InputOptions, part: Part | None = None) -
     try:
         source = open_source(path)
         if SUMMARY_KEY in source.metadata:
-            return read_summary(path)
+            return read_stored(path, options)
         return _summarise(source, options, [part]) if part else summarise_source(source, options)
     except BpmError as error:
         raise error.at(path if path != "-" else "standard input") from None
@@ -85,13 +90,17 @@ def merge_few(parts: Sequence[Summarised]) -> Summarised:
         raise DataError("inputs of different kinds cannot be pooled", "give --event for all of them, or for none")
     if len(parts) == 1:
         return parts[0]
+    by = parts[0].by
+    if any(part.by != by for part in parts):
+        # Groups of different columns have nothing in common but their rows.
+        by, parts = None, [part._replace(tables={"": part.whole}) for part in parts]
     names = dict.fromkeys(name for part in parts for name in part.tables)
     tables = {name: merge(p.tables[name] for p in parts if name in p.tables) for name in names}
     odd: Counter[str] = Counter()
     for part in parts:
         odd.update(part.odd)
     same = all(part.metadata == parts[0].metadata for part in parts)
-    return Summarised(tables, parts[0].target, odd, parts[0].layout, parts[0].metadata if same else {})
+    return Summarised(tables, parts[0].target, odd, parts[0].layout, parts[0].metadata if same else {}, by)
 
 
 def load_summarised(source: Source, options: InputOptions, distributions: bool = False) -> Loaded:
@@ -99,7 +108,7 @@ def load_summarised(source: Source, options: InputOptions, distributions: bool =
     if distributions:
         raise UsageError("this needs the scores of every row, which a summary does not keep", "use --exact")
     stored = SUMMARY_KEY in source.metadata
-    return as_loaded(read_summary(source.path) if stored else summarise_source(source, options))
+    return as_loaded(read_stored(source.path, options) if stored else summarise_source(source, options))
 
 
 def as_loaded(found: Summarised) -> Loaded:
@@ -112,9 +121,10 @@ def as_loaded(found: Summarised) -> Loaded:
     )
     notices = [
         *notices_of(Counter(found.odd), shares, layout),
-        notice("summarised", rows=sample.n, cells=sample.mass.size),
+        notice("summarised" if sample.summarised else "distinct-kept", rows=sample.n, cells=sample.mass.size),
     ]
-    return Loaded(SummarisedRows(sample, found.target), layout, tuple(notices), dict(found.metadata), whole)
+    rows = SummarisedRows(sample, found.target, found.tables if found.by is not None else None)
+    return Loaded(rows, layout, tuple(notices), dict(found.metadata), found)
 
 
 def _summarise(source: Source, options: InputOptions, parts: Iterable[Part | None]) -> Summarised:
@@ -138,7 +148,7 @@ def _summarise(source: Source, options: InputOptions, parts: Iterable[Part | Non
     if not any(total.n for total in totals.values()):
         raise DataError("all weights are zero" if layout.weight and totals else "no rows")
     tables = {name: total.summary() for name, total in totals.items() if total.n}
-    return Summarised(tables, layout.target, odd, layout, source.metadata)
+    return Summarised(tables, layout.target, odd, layout, source.metadata, layout.group)
 
 
 def _add_bare(batch: Batch, layout: Layout, totals: dict[str, Accumulator], odd: Counter[str]) -> bool:
@@ -162,9 +172,7 @@ def _groups(groups: Array | None) -> Iterator[tuple[str, Array | None]]:
     if groups is None:
         yield "", None
         return
-    names, inverse = np.unique(groups, return_inverse=True)
-    for i, name in enumerate(names.tolist()):
-        yield name, np.flatnonzero(inverse == i)
+    yield from positions(groups)
 
 
 def _ahead(items: Iterator[T]) -> Iterator[T]:
@@ -188,12 +196,12 @@ def write_summary(path: str, found: Summarised) -> None:
     tables = [found.tables[name] for name in names]
     about = {
         "schema": SCHEMA, "version": VERSION, "tool": f"bpmcli {__version__}", "target": found.target, **GRID,
+        "by": found.by,
         "metadata": dict(found.metadata),
         "odd": {k: v for k, v in sorted(found.odd.items()) if v},
-        # Whole numbers beyond 2^53 are kept as text: JSON readers round them.
         "tables": [
             {"group": name, "n": t.n, "cells": t.cells.size, "weight_squares": t.weight_squares,
-             "squares": t.squares if t.weighted else str(t.squares)}
+             "distinct": t.values is not None}
             for name, t in zip(names, tables, strict=True)
         ],
     }  # fmt: skip
@@ -201,6 +209,9 @@ def write_summary(path: str, found: Summarised) -> None:
     columns = {"cell": np.concatenate([t.cells for t in tables])}
     for field in ("count", "hits", "excess"):
         columns[field] = np.concatenate([getattr(t, field) for t in tables]).astype(kind)
+    if any(t.values is not None for t in tables):
+        none = np.zeros(max(t.cells.size for t in tables), dtype=np.int64)
+        columns["value"] = np.concatenate([none[: t.cells.size] if t.values is None else t.values for t in tables])
     arrays = {name: to_arrow(values) for name, values in columns.items()}
     if names != [""]:
         arrays["group"] = pa.array([name for name, t in zip(names, tables, strict=True) for _ in range(t.cells.size)])
@@ -219,8 +230,10 @@ def read_summary(path: str) -> Summarised:
     try:
         with opened(path) as raw, pq.ParquetFile(raw) as f:
             about = json.loads(f.schema_arrow.metadata[SUMMARY_KEY.encode()])
-            table = f.read(columns=["cell", "count", "hits", "excess"])
-        columns = [from_arrow(table.column(i).combine_chunks())[0] for i in range(4)]
+            names = ["cell", "count", "hits", "excess"]
+            names += ["value"] if "value" in f.schema_arrow.names else []
+            table = f.read(columns=names)
+        columns = [from_arrow(table.column(name).combine_chunks())[0] for name in names]
     except (OSError, ValueError, LookupError, TypeError, pa.ArrowException) as error:
         text = " ".join(str(error).split())[:200]
         raise DataError(f"cannot be read as a summary: {text}", "is the file complete?") from None
@@ -233,21 +246,40 @@ def read_summary(path: str) -> Summarised:
         raise DataError("was made on another grid of cells", "summarise the data again with this version")
     tables, at = {}, 0
     for entry in about["tables"]:
-        cells, count, hits, excess = (np.asarray(c)[at : at + entry["cells"]] for c in columns)
+        cells, count, hits, excess, *more = (np.asarray(c)[at : at + entry["cells"]] for c in columns)
         at += entry["cells"]
-        total = float(count.sum())
-        consistent = entry["weight_squares"] is not None or total == entry["n"]
-        if count.size != entry["cells"] or (np.diff(cells) <= 0).any() or (hits > count).any() or not consistent:
+        weight_squares = entry["weight_squares"]
+        values = more[0] if entry.get("distinct") and more else None
+        sound = count.size == entry["cells"] and not (hits > count).any()
+        sound &= weight_squares is not None or float(count.sum()) == entry["n"]
+        sound &= not (np.diff(cells) <= 0).any() if values is None else are_values(values, cells)
+        if not sound:
             raise DataError("its table contradicts its header", "the file was changed: summarise the data again")
-        squares = entry["squares"] if entry["weight_squares"] is not None else int(entry["squares"])
-        if entry["weight_squares"] is None:
+        if weight_squares is None:
             count, hits, excess = (c.astype(np.int64) for c in (count, hits, excess))
         tables[entry["group"]] = Summary(
-            cells.astype(np.int32), count, hits, excess, entry["n"], squares, entry["weight_squares"]
+            cells.astype(np.int32), count, hits, excess, entry["n"], weight_squares, values
         )
     if about["target"] not in (TOP_LABEL, EVENT):
         raise DataError(f"'target' is {about['target']!r}")
-    return Summarised(tables, about["target"], about.get("odd", {}), None, about.get("metadata", {}))
+    return Summarised(tables, about["target"], about.get("odd", {}), None, about.get("metadata", {}), about.get("by"))
+
+
+def read_stored(path: str, options: InputOptions) -> Summarised:
+    """A summary file as the options want it; what only rows could answer is refused, not passed over."""
+    found = read_summary(path)
+    for role in (*SCORES, "label", "hit", "prediction", "weight"):
+        if getattr(options, role):
+            option = f"--{role.replace('_', '-')} {getattr(options, role)}"
+            raise UsageError(f"{option} names a column, and a summary has none", f"bpmcli summarize ROWS {option}")
+    if options.event and found.target != EVENT:
+        raise UsageError("--event was given, but this summary is of the predicted class", "summarize with --event too")
+    if options.group is not None and found.by != options.group:
+        kept = f"keeps the groups of '{found.by}' apart" if found.by is not None else "keeps no groups apart"
+        raise UsageError(
+            f"--by {options.group}: this summary {kept}", f"bpmcli summarize ROWS --by {options.group} does"
+        )
+    return found
 
 
 __all__ = [

@@ -96,7 +96,7 @@ def test_min_group(run: Run, grouped: dict[str, np.ndarray]) -> None:
     assert "no column 'x'" in run("fit", "all.csv", "--by", "x", code=3).err
     assert "goes with --by" in run("fit", "all.csv", "--min-group", 10, code=2).err
     assert "exclude each other" in run("fit", "all.csv", "--by", "device", "--classwise", code=2).err
-    assert "a summary forgets" in run("fit", "all.csv", "--by", "device", "--summary", code=2).err
+    assert "a summary forgets" in run("fit", "all.csv", "--classwise", "--summary", code=2).err
 
 
 def test_streams_row_by_row(run: Run, grouped: dict[str, np.ndarray]) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bpmcli.core import distinct
 from bpmcli.engines import scale as scale_module
 from bpmcli.io import readers, summaries
 
@@ -30,7 +31,41 @@ def figures(text: str) -> dict[str, float]:
     return {name: m["value"] for name, m in record["metrics"].items()}
 
 
-def test_summarize_then_metrics_and_fit(run):
+@pytest.fixture
+def cells(monkeypatch):
+    """Rows go to cells, however few values they have."""
+    monkeypatch.setattr(distinct, "LIMIT", 0)
+
+
+def test_few_values_are_summarised_without_loss(run):
+    write("a.parquet")
+    run("summarize", "a.parquet", "-o", "kept.parquet")
+    exact = json.loads(run("metrics", "a.parquet", "--format", "json").out)["results"][0]
+    for arguments in (["kept.parquet"], ["a.parquet", "--summary"], ["a.parquet", "--summary", "-j", 2]):
+        ran = run("metrics", *arguments, "--format", "json")
+        record = json.loads(ran.out)["results"][0]
+        assert figures(ran.out) == pytest.approx({k: m["value"] for k, m in exact["metrics"].items()}, abs=1e-9)
+        assert "approximate" not in record["metrics"]["ece-sweep"]
+        assert record["summary_cells"] == N
+        assert any("their 4000 distinct confidences: nothing was lost" in n for n in record["notices"])
+    fitted, there = json.loads(run("fit", "kept.parquet").out), json.loads(run("fit", "a.parquet").out)
+    assert fitted["parameters"] == pytest.approx(there["parameters"], abs=1e-6)
+    again = run("metrics", "kept.parquet", "--variant", "authors", "-m", "tce-bpm", "--format", "json")
+    assert figures(again.out)["tce-bpm"] is not None
+
+
+def test_the_order_of_rows_does_not_show(run):
+    for limit in (0, 10**6):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(distinct, "LIMIT", limit)
+            write("a.parquet")
+            forwards = run("metrics", "a.parquet", "--summary", "--format", "json").out
+            table = pq.read_table("a.parquet")
+            pq.write_table(table.take(np.random.default_rng(1).permutation(N)), "a.parquet", row_group_size=300)
+            assert run("metrics", "a.parquet", "--summary", "--format", "json").out == forwards
+
+
+def test_summarize_then_metrics_and_fit(run, cells):
     write("a.parquet")
     ran = run("summarize", "a.parquet", "-o", "cells.parquet")
     assert ran.out == ""
@@ -127,7 +162,7 @@ def test_a_bad_file_stops_the_pool_and_not_the_others(run):
     assert [p.name for p in Path("out").iterdir()] == ["a.cells.parquet"]
 
 
-def test_contradictory_options_are_usage_errors(run):
+def test_contradictory_options_are_usage_errors(run, cells):
     write("a.parquet")
     assert "exclude" in run("metrics", "a.parquet", "--exact", "--summary", code=2).err
     assert "--engine must be" in run("metrics", "a.parquet", "--engine", "spark", code=2).err
@@ -153,7 +188,17 @@ def test_everyday_use_pays_nothing_for_scale(run):
 
     rng = np.random.default_rng(0)
     np.savez("a.npz", confidence=rng.random(200), hit=rng.random(200) < 0.5)
-    mine = ("core.summary", "core.merging", "engines.scale", "engines.dask", "io.summaries", "io.remote")
+    mine = (
+        "core.summary",
+        "core.merging",
+        "core.distinct",
+        "core.grid",
+        "core.cell_table",
+        "engines.scale",
+        "engines.dask",
+        "io.summaries",
+        "io.remote",
+    )
     unwanted = ("pyarrow", "scipy", "pandas", *(f"bpmcli.{name}" for name in mine))
     code = (
         "import sys; from bpmcli.cli import main; main(['metrics', 'a.npz', '-q']);"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -87,14 +88,17 @@ def ls_ece(x: np.ndarray, h: np.ndarray, sigma: float = 1 / 15) -> float:
 
 def paper_objective(s: np.ndarray, h: np.ndarray, theta: np.ndarray, counts: list[int]) -> float:
     """Algorithm 1 as printed, bin by bin."""
-    s, h = spread_ties(s, h)
     alpha, beta, c = theta
+    return paper_loss(s, h, lambda mean: 1 / (1 + mean**-alpha * (1 - mean) ** beta * math.exp(c)), counts)
+
+
+def paper_loss(s: np.ndarray, h: np.ndarray, g: Callable[[float], float], counts: list[int]) -> float:
+    """The same for any curve."""
+    s, h = spread_ties(s, h)
     total = 0.0
     for count in counts:
         for b in np.array_split(np.arange(s.size), count):
-            mean, rate = s[b].mean(), h[b].mean()
-            g = 1 / (1 + mean**-alpha * (1 - mean) ** beta * math.exp(c))
-            total += b.size / s.size * math.exp((g - rate) ** 2)
+            total += b.size / s.size * math.exp((g(s[b].mean()) - h[b].mean()) ** 2)
     return total / len(counts)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from bpmcli.core.averaged import AveragedCurve, fit_averaged, fit_batch
+from bpmcli.core.averaged import AveragedCurve, averaged_mixture, fit_averaged, fit_batch
 from bpmcli.core.bpm import fit_bpm
 from bpmcli.core.calibrators.averaged import Averaged, calibrator_of, fit
 from bpmcli.core.calibrators.base import FitOptions
@@ -15,7 +16,7 @@ from bpmcli.core.rows import Rows
 from bpmcli.core.sample import Sample, sample_from_log_odds, sigmoid
 from bpmcli.core.shapes import Batch, FormulaBatch, Prior, WalkBatch, cells_of
 from bpmcli.core.simulate import TRUTHS, ead, simulate
-from bpmcli.core.tce_averaged import tce_averaged, unbiased_curve
+from bpmcli.core.tce_averaged import tce_averaged, tce_interval
 from bpmcli.errors import DataError
 
 GRID = np.concatenate([[-700.0, -50.0], np.linspace(-40, 40, 4001), [50.0, 700.0]])
@@ -171,10 +172,52 @@ def test_tce_is_at_least_the_mean_gap() -> None:
         assert tce_averaged(sample).value >= abs(sample.mean_gap) - 1e-3, name
 
 
-def test_start_from_a_near_curve_ends_at_the_same_tce() -> None:
-    sample, other = drawn("D4", 3000), drawn("D4", 3000, 1)
-    near = tce_averaged(other, near=unbiased_curve(sample)).value
-    assert near == pytest.approx(tce_averaged(other).value, abs=1e-4)
+def test_posterior_draws_have_the_spread_of_refits() -> None:
+    # On other samples from the same truth the curve moves as far as the posterior of one of them says.
+    x = np.array([0.5, 1.5, 3.0])
+    curves = np.array([fit_averaged(drawn("D4", 2000, seed))(x)[0] for seed in range(40)])
+    draws = sigmoid(averaged_mixture(drawn("D4", 2000)).draws(x, 4000, np.random.default_rng(0)))
+    assert draws.shape == (4000, 3)
+    assert np.min(draws.std(axis=0) / curves.std(axis=0)) > 0.6
+    assert np.max(draws.std(axis=0) / curves.std(axis=0)) < 1.7
+
+
+def test_draws_of_one_shape_have_the_textbook_variance() -> None:
+    # One member, slope+shift: var η = (1, x) H⁻¹ (1, x)' with H the information plus the prior's precision.
+    sample = drawn("D4", 3000)
+    mixture = averaged_mixture(sample)
+    index = mixture.batches[0].kinds.index(("slope+shift", ""))
+    weights = np.zeros(mixture.weights.size)
+    weights[index] = 1.0
+    alone = replace(mixture, weights=weights)
+    x = np.array([-1.0, 0.0, 2.0])
+    u, _, shift, _ = alone.curve.members[0].theta
+    cells = cells_of(sample)
+    g = sigmoid(np.exp(u) * cells.log_odds + shift)
+    design = np.stack([np.exp(u) * cells.log_odds, np.ones(cells.mass.size)])
+    prior = Prior()
+    information = (design * cells.mass * g * (1 - g)) @ design.T + np.diag([prior.slope**-2, prior.shift**-2])
+    row = np.stack([np.exp(u) * x, np.ones(3)])
+    expected = np.sqrt(np.einsum("in,ij,jn->n", row, np.linalg.inv(information), row))
+    eta = alone.draws(x, 20_000, np.random.default_rng(1))
+    assert eta.std(axis=0) == pytest.approx(expected, rel=0.03)
+    assert eta.mean(axis=0) == pytest.approx(np.exp(u) * x + shift, abs=0.05 * expected.max())
+
+
+@pytest.mark.parametrize("name", odd_samples())
+def test_interval_of_tce_is_one_for_any_sample(name: str) -> None:
+    sample = odd_samples()[name]
+    low, high = tce_interval(sample, 1.0, 0.95, 300)
+    assert 0 <= low < high <= 1
+    assert tce_interval(sample, 1.0, 0.95, 300) == (low, high)
+    wide = tce_interval(sample, 1.0, 0.999, 300)
+    assert wide[0] <= low
+    assert wide[1] >= high
+
+
+def test_interval_of_tce_narrows_like_the_root_of_n() -> None:
+    widths = [np.diff(tce_interval(drawn("D5", n), 1.0, 0.95, 2000))[0] for n in (1000, 16_000)]
+    assert 3 < widths[0] / widths[1] < 5.5
 
 
 def test_saved_and_loaded_bit_for_bit() -> None:

@@ -10,6 +10,7 @@ from definitions import debiased_by_sampling, ece, ece_sweep, ece_width, ks, ls_
 from hypothesis import given, settings
 from strategies import rows
 
+from bpmcli.core.binning import independent_rows
 from bpmcli.core.metrics import METRICS, MetricOptions, measure
 from bpmcli.core.sample import sample_from_confidences, sample_from_log_odds, sigmoid
 from bpmcli.core.simulate import TRUTHS, simulate
@@ -62,6 +63,23 @@ def test_debiased_equals_the_monte_carlo_mean():
     s, h = overconfident(2000)
     mean, error = debiased_by_sampling(s, h, 15, np.random.default_rng(1))
     assert abs(value("ece-debiased", s, h) - mean) < 4 * error
+
+
+def test_debiased_knows_what_a_piece_of_a_tied_run_is_worth():
+    # One run of 300 rows over all 15 bins: every bin repeats the same hit rate, whose noise is that of 300 rows.
+    s, h = np.full(300, 0.7), np.arange(300) < 190
+    gap, sd = 0.7 - 190 / 300, math.sqrt(190 / 300 * 110 / 300 / 300)
+    z = gap / sd
+    expected = sd * math.sqrt(2 / math.pi) * math.exp(-z * z / 2) + gap * math.erf(z / math.sqrt(2))
+    assert value("ece-debiased", s, h) == pytest.approx(2 * gap - expected, abs=1e-12)
+
+
+def test_independent_rows_of_pieces_of_runs():
+    # Runs of 2, 4 and 6 rows in three bins of 4: each piece f of a run of m adds f²/m.
+    sample = sample_from_confidences(np.repeat([0.6, 0.7, 0.8], [2, 4, 6]), np.ones(12))
+    found = independent_rows(sample, np.array([0, 4, 8]), np.array([4, 8, 12]))
+    expected = [16 / (2 + 4 / 4), 16 / (4 / 4 + 4 / 6), 16 / (16 / 6)]
+    assert found == pytest.approx(expected)
 
 
 def test_debiased_with_p_two_is_the_unbiased_square():

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from bpmcli.core.averaged import AveragedCurve, fit_averaged
+import numpy as np
+
+from bpmcli.core.averaged import AveragedCurve, averaged_mixture, fit_averaged
 from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, method
 from bpmcli.core.families import Pair
 from bpmcli.core.rows import Rows
-from bpmcli.core.sample import Floats
+from bpmcli.core.sample import Floats, sigmoid
 from bpmcli.core.shapes import ENDS, SHAPES, Member
 from bpmcli.core.tce_averaged import tce_averaged
 from bpmcli.errors import DataError
@@ -29,21 +31,23 @@ class Averaged(Calibrator):
     """Of the walks, in log-odds."""
 
     def __post_init__(self) -> None:
-        sizes = [self._size(shape) for shape in self.shapes]
-        if not len(self.shapes) == len(self.ends) == len(self.weights) > 0 or sum(sizes) != len(self.thetas):
+        if not len(self.shapes) == len(self.ends) == len(self.weights) > 0 or sum(self._sizes) != len(self.thetas):
             raise DataError("shapes, ends, weights and thetas of the averaged curve do not fit together")
         if not set(self.shapes) <= {*SHAPES, "walk"} or not set(self.ends) <= set(ENDS):
             raise DataError(f"the averaged curve has an unknown shape or end: {', '.join({*self.shapes, *self.ends})}")
 
-    def _size(self, shape: str) -> int:
-        return len(self.knots) + 2 if shape == "walk" else SLOTS
+    @property
+    def _sizes(self) -> list[int]:
+        walk = len(self.knots) + 2
+        kinds = zip(self.shapes, self.ends, strict=False)  # whether they fit together is checked elsewhere
+        return [walk + (end != "") if shape == "walk" else SLOTS for shape, end in kinds]
 
     @cached_property
     def curve(self) -> AveragedCurve:
         """The same as a curve."""
         members, start = [], 0
-        for shape, end in zip(self.shapes, self.ends, strict=True):
-            stop = start + self._size(shape)
+        for shape, end, size in zip(self.shapes, self.ends, self._sizes, strict=True):
+            stop = start + size
             members.append(Member(shape, end, self.thetas[start:stop], self.knots if shape == "walk" else ()))
             start = stop
         return AveragedCurve(tuple(members), self.weights)
@@ -64,7 +68,15 @@ def calibrator_of(curve: AveragedCurve) -> Averaged:
     )
 
 
-@method("bpm-averaged", "curve shapes as priors, averaged by their evidence", "bpmcli; MacKay 1992", Averaged)
+def posterior_draws(rows: Rows, log_odds: Floats, runs: int, rng: np.random.Generator) -> Floats:
+    """Curves from the posterior over shapes and their parameters."""
+    return sigmoid(averaged_mixture(rows.sample).draws(log_odds, runs, rng))
+
+
+@method(
+    "bpm-averaged", "curve shapes as priors, averaged by their evidence", "bpmcli; MacKay 1992", Averaged,
+    posterior_draws,
+)  # fmt: skip
 def fit(rows: Rows, options: FitOptions) -> Fitted:
     """See `core.averaged`; the report says which shapes carried weight, and the curve in a sentence."""
     sample = rows.sample

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from bpmcli.core.families import Pair
+from bpmcli.core.families import BETA, Pair, family_named
 from bpmcli.core.metrics import MetricOptions
 from bpmcli.core.notices import Notice
 from bpmcli.core.rows import Rows
 from bpmcli.core.sample import Floats, sigmoid
 from bpmcli.errors import DataError, UsageError
+
+PAPER = "bpm"
+"""The method whose curve family can be chosen."""
 
 LARGEST = 1e100
 """No fit gives parameters near this; beyond it products overflow."""
@@ -46,19 +49,29 @@ class Calibrator:
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, Any]) -> Calibrator:
         """The inverse, bit for bit. Parameters that make no curve are a DataError."""
-        kinds = {f.name: str(f.type) for f in fields(cls)}
+        kinds = cls._kinds(parameters)
         if set(parameters) != set(kinds):
             raise DataError(f"parameters must be {', '.join(sorted(kinds)) or 'empty'}, found {', '.join(parameters)}")
         values = {name: _checked(name, kinds[name], value) for name, value in parameters.items()}
         try:
             with np.errstate(all="ignore"):
-                loaded = cls(**values)
+                loaded = cls._of(values)
                 sound = loaded._makes_sense()
         except (ValueError, TypeError, IndexError, OverflowError) as error:
             raise DataError(f"the parameters do not fit together: {error}", "fit again") from None
         if not sound:
             raise DataError("the parameters make no calibration curve", "fit again")
         return loaded
+
+    @classmethod
+    def _kinds(cls, parameters: Mapping[str, Any]) -> dict[str, str]:
+        """The names that the parameters must have, and their types."""
+        return {f.name: str(f.type) for f in fields(cls)}
+
+    @classmethod
+    def _of(cls, values: Mapping[str, Any]) -> Calibrator:
+        """The calibrator with these parameters, whose names and types are right."""
+        return cls(**values)
 
     def _makes_sense(self) -> bool:
         """Probabilities come out over the whole range of log-odds."""
@@ -110,9 +123,13 @@ class FitOptions:
     metrics: MetricOptions = field(default_factory=MetricOptions)
     optimizer: str = "newton"
     n_bins: int = 15
+    prior: str = BETA.name
+    """Curve family of bpm."""
 
 
 Fit = Callable[[Rows, FitOptions], Fitted]
+Draws = Callable[[Rows, Floats, int, np.random.Generator], Floats]
+"""Rows, log-odds, number, random numbers → that many curves from the posterior: g at every log-odds."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +141,8 @@ class Method:
     reference: str
     calibrator: type[Calibrator]
     fit: Fit
+    draws: Draws | None = None
+    """Where the fit knows its own uncertainty."""
 
     @property
     def needs_distribution(self) -> bool:
@@ -133,21 +152,28 @@ class Method:
 METHODS: dict[str, Method] = {}
 
 
-def method(name: str, summary: str, reference: str, calibrator: type[Calibrator]) -> Callable[[Fit], Fit]:
+def method(
+    name: str, summary: str, reference: str, calibrator: type[Calibrator], draws: Draws | None = None
+) -> Callable[[Fit], Fit]:
     """Register a fit function under its command-line name."""
 
     def register(fit: Fit) -> Fit:
-        METHODS[name] = Method(name, summary, reference, calibrator, fit)
+        METHODS[name] = Method(name, summary, reference, calibrator, fit, draws)
         return fit
 
     return register
 
 
 def method_named(name: str) -> Method:
-    """The entry, or a usage error that lists what there is."""
-    if name not in METHODS:
+    """The entry, or a usage error that lists what there is. `bpm:FAMILY` is bpm with that curve family."""
+    head, _, prior = name.partition(":")
+    if head not in METHODS or (prior and head != PAPER):
         raise UsageError(f"unknown method '{name}'", "choose from " + ", ".join(METHODS))
-    return METHODS[name]
+    entry = METHODS[head]
+    if not prior:
+        return entry
+    family = family_named(prior)
+    return replace(entry, name=name, fit=lambda rows, options: entry.fit(rows, replace(options, prior=family.name)))
 
 
 def fit_calibrator(name: str, rows: Rows, options: FitOptions | None = None) -> Fitted:

@@ -1,28 +1,56 @@
-"""The paper's curve, and the identity, as calibrators."""
+"""The paper's curve, those of other families under its loss, and the identity, as calibrators."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from bpmcli.core.bpm import fit_bpm
 from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, method
-from bpmcli.core.families import BETA, Curve, Pair
+from bpmcli.core.families import BETA, FAMILIES, Curve, Pair, family_named
 from bpmcli.core.metrics import tce_of_fit
 from bpmcli.core.notices import notice
 from bpmcli.core.rows import Rows
 from bpmcli.core.sample import Floats, sigmoid
+from bpmcli.errors import DataError
 
 
 @dataclass(frozen=True)
 class Bpm(Calibrator):
-    """g(s) = 1 / (1 + s^−α (1−s)^β e^c)."""
+    """A curve of the paper's family, g(s) = 1 / (1 + s^−α (1−s)^β e^c), or of another in `core.families`."""
 
-    alpha: float
-    beta: float
-    c: float
+    curve: Curve
 
     def __call__(self, log_odds: Floats) -> Pair:
-        return Curve(BETA, (self.alpha, self.beta, self.c))(log_odds)
+        return self.curve(log_odds)
+
+    def parameters(self) -> dict[str, Any]:
+        """Those of the curve by name, after the name of its family unless that is the paper's."""
+        family, values = self.curve
+        named = dict(zip(family.parameters, values, strict=True))
+        return named if family is BETA else {"family": family.name, **named}
+
+    @classmethod
+    def _kinds(cls, parameters: Mapping[str, Any]) -> dict[str, str]:
+        name = parameters.get("family", BETA.name)
+        if not isinstance(name, str) or name not in FAMILIES:
+            raise DataError(f"unknown curve family '{str(name)[:20]}'", "known: " + ", ".join(FAMILIES))
+        kinds = dict.fromkeys(FAMILIES[name].parameters, "float")
+        return {"family": "str", **kinds} if "family" in parameters else kinds
+
+    @classmethod
+    def _of(cls, values: Mapping[str, Any]) -> Bpm:
+        family = FAMILIES[values.get("family", BETA.name)]
+        return cls(Curve(family, tuple(values[name] for name in family.parameters)))
+
+    def _makes_sense(self) -> bool:
+        family, values = self.curve
+        # Only the authors' variant makes falling curves, and only of the paper's family.
+        rising = family is BETA or bool(np.all(np.clip(values, family.lower, family.upper) == values))
+        return rising and super()._makes_sense()
 
 
 @method("bpm", "the paper's curve, fitted over many binnings", "Dong et al. 2025, AAAI", Bpm)
@@ -30,7 +58,12 @@ def fit(rows: Rows, options: FitOptions) -> Fitted:
     """Algorithm 1, with TCE_bpm (Algorithm 2) in the report."""
     sample, wanted = rows.sample, options.metrics
     found = fit_bpm(
-        sample, variant=wanted.variant, optimizer=options.optimizer, schemes=wanted.schemes, bins=wanted.bins
+        sample,
+        variant=wanted.variant,
+        optimizer=options.optimizer,
+        schemes=wanted.schemes,
+        bins=wanted.bins,
+        family=family_named(options.prior),
     )
     tce = tce_of_fit(sample, found, wanted)
     details = dict(tce.details)
@@ -47,7 +80,7 @@ def fit(rows: Rows, options: FitOptions) -> Fitted:
     notices = tce.notices
     if sample.accuracy in (0.0, 1.0):
         notices += (notice("one-outcome", what="hits" if sample.accuracy == 1.0 else "misses"),)
-    return Fitted(Bpm(*found.curve.params), report, notices)
+    return Fitted(Bpm(found.curve), report, notices)
 
 
 @dataclass(frozen=True)

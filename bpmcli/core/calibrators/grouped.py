@@ -11,7 +11,7 @@ import numpy as np
 from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, fit_calibrator, method_named
 from bpmcli.core.marginal import class_rows, pooled_rows
 from bpmcli.core.notices import Notice, notice
-from bpmcli.core.rows import EVENT, Rows
+from bpmcli.core.rows import EVENT, Rows, positions
 from bpmcli.core.sample import Ints
 from bpmcli.errors import BpmError, DataError, UsageError
 
@@ -42,11 +42,7 @@ class Groups:
 
     def split(self, rows: Rows) -> Iterator[tuple[str, Ints]]:
         """Every group among the rows with the positions of its rows."""
-        names, inverse = np.unique(group_keys(rows, self.grouping), return_inverse=True)
-        order = np.argsort(inverse, kind="stable")
-        ends = np.cumsum(np.bincount(inverse, minlength=names.size))
-        for name, part in zip(names.tolist(), np.split(order, ends[:-1]), strict=True):
-            yield str(name), part
+        return positions(group_keys(rows, self.grouping))
 
 
 class GroupFit(NamedTuple):
@@ -113,8 +109,11 @@ def fit_groups(method: str, rows: Rows, options: FitOptions, grouping: Grouping)
         parts = [(str(k), part, int(part.hits.sum())) for k, part in class_rows(rows)]
         pooled = fit_calibrator(method, pooled_rows(rows), options)
     else:
-        found = Groups(grouping, {}).split(rows)
-        parts = [(name, rows.take(index), index.size) for name, index in found]
+        if grouping.kind == COLUMN:
+            found = rows.by_group()
+        else:
+            found = ((name, rows.take(index)) for name, index in Groups(grouping, {}).split(rows))
+        parts = [(name, part, part.sample.n) for name, part in found]
         pooled = fit_calibrator(method, rows, options)
     fits: dict[str, Fitted] = {}
     without: dict[str, str] = {}
