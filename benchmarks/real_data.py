@@ -3,9 +3,10 @@
     python benchmarks/real_data.py FOLDER [--sizes 200,1000,5000] [--repeats 3] [--jobs 2] [-o scores.csv]
 
 A data set is halved at random, stratified by hit; calibrators are fitted to a random sample of one half and
-scored on all of the other, then the halves change places. Means are taken over the data sets on which every
-calibrator could be fitted, ranks over all of them (a failed fit is last; calibrators of whole distributions
-are left out where there are only confidences).
+scored on all of the other, then the halves change places. Three tables for each size: calibrators that see only
+the confidence on the data sets that bpm-averaged was not tuned on (TUNED_ON in estimator_study.py) and on all of
+them, and all calibrators where there are the scores of all classes. Means are taken over the data sets on which
+every calibrator of the table could be fitted, ranks over all of them (a failed fit is last).
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import groupby
+from pathlib import Path
 
 import numpy as np
+from estimator_study import NEW, TUNED_ON
 
 from bpmcli.cli.compare_truths import write_tidy
 from bpmcli.cli.render import Table, render
@@ -47,22 +51,40 @@ def compare(folder: str, sizes: tuple[int, ...], repeats: int, seed: int, jobs: 
     return tables
 
 
-def summary(tables: dict[str, list[Score]], size: int) -> Table:
-    """One line per calibrator, best mean rank by NLL first."""
-    chosen = [[s for s in scores if s.calibration_rows == size] for scores in tables.values()]
-    chosen = [scores for scores in chosen if scores]
-    needed = {(m, n) for m in METHODS for n in SHOWN}
-    places = {(r.method, r.score): r for r in ranks(chosen)}
+def summary(tables: list[list[Score]], size: int, methods: Sequence[str], which: str) -> Table:
+    """One line per calibrator, best mean rank by NLL first; the last line is bpm-averaged over the best other."""
+    chosen = [[s for s in scores if s.calibration_rows == size and s.method in methods] for scores in tables]
+    needed = {(m, n) for m in methods for n in SHOWN}
     common = [t for t in chosen if {(s.method, s.score) for s in t if s.value is not None} >= needed]
-    rows = []
-    for m in sorted(METHODS, key=lambda m: places[m, "nll"].mean_rank):
-        means = [np.mean([s.value for t in common for s in t if (s.method, s.score) == (m, n)]) for n in SHOWN]
+    places = {(r.method, r.score): r for r in ranks([scores for scores in chosen if scores])}
+    means = {
+        (m, n): float(np.mean([s.value for t in common for s in t if (s.method, s.score) == (m, n)]))
+        for m in methods
+        for n in SHOWN
+    }
+    rows: list[list[object]] = []
+    for m in sorted(methods, key=lambda m: places[m, "nll"].mean_rank):
         own = [places[m, n] for n in SHOWN]
-        ranked = [f"{r.mean_rank:.2f}" for r in own]
-        rows.append([m, own[-1].inputs, own[-1].failed, *(float(v) for v in means), *ranked])
-    head = ["calibrator", "sets", "failed", *SHOWN, *(f"rank {n}" for n in SHOWN)]
-    title = f"{size} calibration rows, {len(chosen)} data sets; means over the {len(common)} where all could be fitted"
-    return Table(head, rows, title)
+        rows.append([m, own[-1].failed, *(means[m, n] for n in SHOWN), *(f"{r.mean_rank:.2f}" for r in own)])
+    ratios = [means[NEW, n] / min(means[m, n] for m in methods if m != NEW) for n in SHOWN]
+    rows.append([f"{NEW} / best other", "", *(f"{r:.3f}" for r in ratios), *[""] * len(SHOWN)])
+    head = ["calibrator", "failed", *SHOWN, *(f"rank {n}" for n in SHOWN)]
+    return Table(
+        head, rows, f"{size} calibration rows, {which}: means over the {len(common)} where all could be fitted"
+    )
+
+
+def groups(tables: dict[str, list[Score]]) -> list[tuple[str, list[list[Score]], list[str]]]:
+    """Title, data sets and calibrators of each table."""
+    alone = [name for name, entry in METHODS.items() if not entry.needs_distribution]
+    rest = [scores for name, scores in tables.items() if Path(name).stem not in TUNED_ON]
+    # Whether it could be fitted is seen from what came back.
+    whole = [t for t in tables.values() if {s.method for s in t if s.value is not None} >= set(METHODS)]
+    return [
+        (f"{len(rest)} data sets that {NEW} was not tuned on", rest, alone),
+        (f"all {len(tables)} data sets", list(tables.values()), alone),
+        (f"{len(whole)} data sets with all classes", whole, list(METHODS)),
+    ]
 
 
 def main() -> None:
@@ -79,8 +101,9 @@ def main() -> None:
     sizes = tuple(int(n) for n in options.sizes.split(","))
     tables = compare(options.folder, sizes, options.repeats, options.seed, options.jobs)
     for size in sizes:
-        if any(s.calibration_rows == size for scores in tables.values() for s in scores):
-            print(render("table", summary(tables, size), None))
+        for which, chosen, methods in groups(tables):
+            if any(s.calibration_rows == size for scores in chosen for s in scores):
+                print(render("table", summary(chosen, size, methods, which), None))
     failures = {
         (name, s.calibration_rows, s.method, s.failed, s.draws, s.reason)
         for name, scores in tables.items()

@@ -35,7 +35,7 @@ def fit(
     ] = None,
     interval: Annotated[
         float | None,
-        typer.Option("--interval", metavar="LEVEL", help="Also a bootstrap band around the curve, e.g. 0.95."),
+        typer.Option("--interval", metavar="LEVEL", help="Also a band around the curve, e.g. 0.95."),
     ] = None,
     seed: Seed = 0,
     by: Annotated[

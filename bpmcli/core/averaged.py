@@ -32,7 +32,7 @@ from bpmcli.core.shapes import Batch, Cells, FormulaBatch, Member, Prior, WalkBa
 
 END_WEIGHTS = {"": 0.5, "ceiling": 0.25, "floor": 0.25}
 SHAPE_WEIGHTS = {"odds": 0.4, "walk": 2.0}
-"""Every shape has prior weight 1 but `odds`, which does not contain the identity, and each `walk`, which has no peer."""
+"""Every shape has weight 1 but `odds`, which does not contain the identity, and `walk`, which stands for all others."""
 
 NEGLIGIBLE = 1e-3
 """Members below this share of the weight are left out of the curve."""

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bpmcli.core.metrics import METRICS, Again, Metric, MetricOptions
-from bpmcli.core.sample import Floats, Sample
+from bpmcli.core.sample import Floats, Ints, Sample
 from bpmcli.errors import FitError
 
 CELLS = 2000
@@ -39,10 +39,19 @@ class Interval(NamedTuple):
 
 def merged(sample: Sample, cells: int = CELLS) -> Sample:
     """Neighbouring cells joined into at most `cells` of about equal mass."""
+    return sample if sample.mass.size <= cells else joined(sample, runs_of_cells(sample, cells))
+
+
+def runs_of_cells(sample: Sample, cells: int = CELLS) -> Ints:
+    """Where the cells of each run begin: at most `cells` runs of about equal mass."""
     if sample.mass.size <= cells:
-        return sample
-    group = np.minimum((sample.mass_before[:-1] * (cells / sample.n)).astype(np.int64), cells - 1)
-    starts = np.concatenate([[0], np.flatnonzero(np.diff(group)) + 1])
+        return np.arange(sample.mass.size)
+    run = np.minimum((sample.mass_before[:-1] * (cells / sample.n)).astype(np.int64), cells - 1)
+    return np.concatenate([[0], np.flatnonzero(np.diff(run)) + 1])
+
+
+def joined(sample: Sample, starts: Ints) -> Sample:
+    """Each run of cells as one cell."""
     mass = np.add.reduceat(sample.mass, starts)
     confidences = np.add.reduceat(sample.mass * sample.confidences, starts) / mass
     complements = np.add.reduceat(sample.mass * sample.complements, starts) / mass

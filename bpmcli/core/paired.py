@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bpmcli.core.intervals import BIN_CAP, bias_corrected, tried
+from bpmcli.core.intervals import BIN_CAP, bias_corrected, joined, runs_of_cells, tried
 from bpmcli.core.metrics import METRICS, MetricOptions, measure
 from bpmcli.core.rows import Rows
 from bpmcli.core.sample import Floats, Sample, make_room_for_hit
@@ -32,14 +32,15 @@ class Difference(NamedTuple):
 
 
 class _Resampler:
-    """The cells of a model's rows, refilled with the rows that were drawn."""
+    """The (merged) cells of a model's rows, refilled with the rows that were drawn."""
 
     def __init__(self, rows: Rows) -> None:
-        self.sample = rows.sample
         x = rows.log_odds.copy()
         make_room_for_hit(x)
+        starts = runs_of_cells(rows.sample)
+        self.sample = rows.sample if starts.size == rows.sample.mass.size else joined(rows.sample, starts)
         # A row of weight zero is in no cell; wherever it lands it counts nothing.
-        self.cell = np.minimum(np.searchsorted(self.sample.log_odds, x), self.sample.mass.size - 1)
+        self.cell = np.maximum(np.searchsorted(rows.sample.log_odds[starts], x, side="right") - 1, 0)
         self.hits = rows.hits.astype(np.float64)
         self.weights = np.ones(rows.n) if rows.weights is None else rows.weights
 
@@ -84,6 +85,7 @@ def paired_differences(
     models = [_Resampler(first), _Resampler(second)]
     known = [name for name in names if all(found[name].value is not None for found in exact)]
     again = [{name: METRICS[name].on_resamples(m.sample, options) for name in known} for m in models]
+    centre = {name: [tried(again[i][name], m.sample) for i, m in enumerate(models)] for name in known}
     rng = np.random.default_rng(seed)
     drawn: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(runs):
@@ -99,7 +101,9 @@ def paired_differences(
         if a is None or b is None or len(drawn[name]) < 2:
             out.append(Difference(name, a, b, None if a is None or b is None else b - a, None, None, None))
             continue
-        d = np.array(drawn[name])
+        # What merging cells and coarser grids moved is put back.
+        base = [v for v in centre[name] if v is not None]
+        d = np.array(drawn[name]) + ((b - a) - (base[1] - base[0]) if len(base) == 2 else 0.0)
         low, high = bias_corrected(d, b - a, level)
         side = min(np.sum(d <= 0), np.sum(d >= 0))
         out.append(Difference(name, a, b, b - a, low, high, float(min(1.0, 2 * (side + 1) / (d.size + 1)))))

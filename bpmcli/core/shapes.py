@@ -15,7 +15,7 @@ and Q = −log(1 − s), slopes a = e^(u+d/2), b = e^(u−d/2):
 
 and each comes free, with a ceiling g = C h (label noise) and with a floor g = F + (1 − F) h (a guess
 among K classes is right one time in K). `walk` is the shape without a formula: log-odds that are
-piecewise linear between quantiles of the sample, log slopes a Gaussian random walk.
+piecewise linear between quantiles of the sample, log slopes a Gaussian random walk; free or with a ceiling.
 """
 
 from __future__ import annotations
@@ -254,7 +254,9 @@ class FormulaBatch(Batch):
         return [Member(*kind, tuple(row)) for kind, row in zip(self.kinds, rows.tolist(), strict=True)]
 
 
-N_KNOTS = 24
+FEWEST_KNOTS, MOST_KNOTS = 24, 64
+KNOT_GROWTH = 4.3
+"""Knots grow like 4.3 N^¼: more rows show finer bends."""
 KNOT_GAP = 0.02
 WALK_ENDS = ("", "ceiling")
 
@@ -265,7 +267,8 @@ class WalkBatch(Batch):
     def __init__(self, cells: Cells, prior: Prior) -> None:
         middle = np.cumsum(cells.mass) - cells.mass / 2
         total = float(np.sum(cells.mass))
-        knots = np.interp(np.arange(1, N_KNOTS + 1) / (N_KNOTS + 1) * total, middle, cells.log_odds)
+        n = int(np.clip(KNOT_GROWTH * total**0.25, FEWEST_KNOTS, MOST_KNOTS))
+        knots = np.interp(np.arange(1, n + 1) / (n + 1) * total, middle, cells.log_odds)
         self.knots = knots[np.concatenate([[True], np.diff(knots) > KNOT_GAP])]
         self.place(cells.log_odds)
         self.kinds = [("walk", end) for end in WALK_ENDS] * len(prior.walks)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bpmcli.core.metrics import MetricOptions
+from bpmcli.core.intervals import bias_corrected
+from bpmcli.core.metrics import MetricOptions, measure
 from bpmcli.core.paired import paired_differences
 from bpmcli.core.rows import Rows
 from bpmcli.core.sample import sigmoid
@@ -33,6 +34,21 @@ def test_a_better_model_is_found_better():
         assert found.high < 0
         assert found.p_value is not None
         assert found.p_value < 0.05
+
+
+def test_merged_cells_give_the_interval_of_whole_rows():
+    # More rows than cells: against a bootstrap that knows nothing of cells.
+    worse, better = models(6000)
+    found = paired_differences(worse, better, ["ece"], MetricOptions(), runs=400)[0]
+    rng = np.random.default_rng(1)
+    plain = []
+    for _ in range(400):
+        rows = rng.integers(0, 6000, 6000)
+        values = [measure(m.take(rows).sample, ["ece"])["ece"].value for m in (worse, better)]
+        plain.append(values[1] - values[0])
+    low, high = bias_corrected(np.array(plain), found.difference, 0.95)
+    assert found.low == pytest.approx(low, abs=0.002)
+    assert found.high == pytest.approx(high, abs=0.002)
 
 
 def test_a_model_does_not_differ_from_itself():
