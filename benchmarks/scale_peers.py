@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,9 @@ SEVEN = ("ece", "ece-debiased", "ece-sweep", "ks", "smece", "ls-ece", "tce-bpm")
 
 PYTHON_LOOPS = 100_000
 """Packages that walk the rows in Python are left out beyond this."""
+
+AUTHORS_ROWS = 10_000
+"""The published code takes a minute for these."""
 
 
 def installed(*names: str) -> dict[str, Any]:
@@ -82,8 +86,8 @@ def torch_ce() -> tuple[Any, Any]:
     return torch, binary_calibration_error
 
 
-def fit_peers(s: np.ndarray, hits: np.ndarray) -> Table:
-    """Curves over the confidence alone."""
+def fit_peers(s: np.ndarray, hits: np.ndarray, authors: str | None = None) -> Table:
+    """Curves over the confidence alone. `authors`: a checkout of the published code (NeuroDong/TCEbpm)."""
     labels = hits.astype(np.int64)
     modules = installed("sklearn.isotonic", "sklearn.linear_model", "betacal", "netcal.scaling", "netcal.binning")
     x = log_odds_of_confidences(s)
@@ -100,6 +104,13 @@ def fit_peers(s: np.ndarray, hits: np.ndarray) -> Table:
     if binning := modules.get("netcal.binning"):
         others["histogram"]["netcal"] = lambda: binning.HistogramBinning(15).fit(s, labels)
         others["isotonic"]["netcal"] = lambda: binning.IsotonicRegression().fit(s, labels)
+
+    if authors and s.size <= AUTHORS_ROWS:
+        sys.path.insert(0, authors)
+        from metrics.TCE_BPM import TCE_BPM  # type: ignore[import-not-found]
+
+        order = np.argsort(s)
+        others["bpm"]["published code"] = lambda: TCE_BPM(s[order], labels[order])
 
     def rows() -> Rows:
         if s.size > EXACT_ROWS:

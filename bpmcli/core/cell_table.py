@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bpmcli.core.grid import CHUNK, LOW_BITS, depths_of, grid, low_bits_of
+from bpmcli.core.grid import CHUNK, LOW_BITS, insets
 from bpmcli.core.sample import Floats, Ints
 
-CHECKED_EVERY = 1 << 19
-"""Rows between looks at the fullest place, which may hold twice as many."""
+ROWS_A_PLACE = 1 << 20
+"""So many fit into one number: their low bits add up below bit _COUNT_AT, and they are counted from there upwards."""
 
 _COUNT_AT = LOW_BITS + 20
-"""Rows are counted from this bit upwards, and the low bits of 2^20 of them add up below it."""
+
+_LOW_SUM = (1 << _COUNT_AT) - 1
 
 Column = npt.NDArray[Any]
 
@@ -23,97 +24,100 @@ class CellTable:
     """Count, hits and excess by cell, from the lowest confidence to the highest; the middle one is s = 0.5."""
 
     def __init__(self, weighted: bool = False) -> None:
-        kind = np.float64 if weighted else np.int64
         self.weighted = weighted
-        self.count: Column = np.zeros(1, kind)
-        self.hits: Column = np.zeros(1, kind)
-        self.excess: Column = np.zeros(1, kind)
-        # Since the last `_settle`, at 4 · depth + 2 · high + hit: rows and low bits in one number, or weights and
-        # weighted low bits in two.
-        self._fresh: Column = np.zeros(0, kind)
-        self._low: Column = np.zeros(0)
-        self._least = 1.0
-        self._unchecked = 0
-        self._settled = True
+        self._sums: list[Column] = [np.zeros(0, self._kind) for _ in range(3)]
+        # Rows since the last `_settle`, by 2 · high + hit and depth: their number and low bits in one number, or
+        # their weights and weighted low bits in two.
+        self._fresh: Column = np.zeros((4, 0), self._kind)
+        self._low: Column = np.zeros((4, 0))
+        self._spare = ROWS_A_PLACE  # rows that fit wherever they go
 
-    def make_room(self, least: float) -> None:
-        """For rows whose m is no smaller."""
-        if least < self._least:
-            self._least = least
-            size = 4 * (int(depths_of(np.array([least]))[0]) + 1)
-            self._fresh = _padded(self._fresh, size)
-            self._low = _padded(self._low, size if self.weighted else 0)
+    @property
+    def _kind(self) -> type:
+        return np.float64 if self.weighted else np.int64
+
+    def make_room(self, depths: int) -> int:
+        """For rows of so many depths; how many there are now."""
+        more = depths - int(self._fresh.shape[1])
+        if more > 0:
+            self._fresh = np.pad(self._fresh, ((0, 0), (0, more)))
+            self._low = np.pad(self._low, ((0, 0), (0, more))) if self.weighted else self._low
+        return max(depths, depths - more)
 
     def add_rows(self, places: Ints, low: Ints, weights: Floats | None) -> None:
         """Rows where a `Placer` says; there must be room for them."""
-        self._settled = False
         if weights is not None:
-            np.add.at(self._fresh, places, weights)
-            np.add.at(self._low, places, weights * low)
+            np.add.at(self._fresh.reshape(-1), places, weights)
+            np.add.at(self._low.reshape(-1), places, weights * low)
             return
         np.bitwise_or(low, 1 << _COUNT_AT, out=low)
-        np.add.at(self._fresh, places, low)
-        self._unchecked += places.size
-        if self._unchecked > CHECKED_EVERY - CHUNK:
-            self._unchecked = 0
-            if self._fresh.max() >> _COUNT_AT > CHECKED_EVERY:
+        np.add.at(self._fresh.reshape(-1), places, low)
+        self._spare -= places.size
+        if self._spare < CHUNK:
+            fullest = int(self._fresh.max() >> _COUNT_AT)
+            if fullest > ROWS_A_PLACE // 2:
                 self._settle()
+                fullest = 0
+            self._spare = ROWS_A_PLACE - fullest
 
-    def add_cells(self, cells: npt.NDArray[np.int32], count: Column, hits: Column, excess: Column) -> None:
-        """Cells of another table; they may repeat."""
+    def add_cells(self, cells: npt.NDArray[np.int32], *sums: Column) -> None:
+        """Count, hits and excess of cells, which may repeat."""
         if not cells.size:
             return
         self._reach(max(-int(cells.min()), int(cells.max())) + 1)
-        at = cells.astype(np.int64) + self.count.size // 2
-        for mine, others in ((self.count, count), (self.hits, hits), (self.excess, excess)):
+        at = cells.astype(np.int64) + self._sums[0].size // 2
+        for mine, others in zip(self._sums, sums, strict=True):
             np.add.at(mine, at, others.astype(mine.dtype, copy=False))
 
-    def taken(self) -> tuple[npt.NDArray[np.int32], Column, Column, Column]:
-        """Cells that hold rows, and what they hold."""
+    def taken(self) -> tuple[Column, ...]:
+        """Cells that hold rows, and their count, hits and excess."""
+        if not self._sums[0].size:
+            return self._fresh_cells()
         self._settle()
-        at = np.flatnonzero(self.count)
-        cells = (at - self.count.size // 2).astype(np.int32)
-        return cells, self.count[at], self.hits[at], self.excess[at]
+        at = np.flatnonzero(self._sums[0])
+        cells = (at - self._sums[0].size // 2).astype(np.int32)
+        return cells, *(values[at] for values in self._sums)
 
     def take_weights(self) -> None:
         """What was added so far has weight one."""
         self._settle()
-        self.count, self.hits, self.excess = (v.astype(np.float64) for v in (self.count, self.hits, self.excess))
-        self._fresh, self._low, self._least = np.zeros(0), np.zeros(0), 1.0
         self.weighted = True
+        self._sums = [values.astype(np.float64) for values in self._sums]
+        self._fresh = self._low = np.zeros((4, 0))
 
     def _settle(self) -> None:
-        if self._settled:
-            return
-        depths = self._fresh.size // 4
-        self._reach(depths)
-        count, low = self._fresh, self._low
-        if not self.weighted:
-            count, low = self._fresh >> _COUNT_AT, self._fresh & ((1 << _COUNT_AT) - 1)
-        inset = low_bits_of(grid(depths)[0])
-        middle = self.count.size // 2
-        for high in (0, 1):
-            # Low cells run backwards from the middle.
-            step = (
-                slice(middle, middle + depths)
-                if high
-                else slice(middle, middle - depths if middle >= depths else None, -1)
-            )
-            rows = count[2 * high :: 4] + count[2 * high + 1 :: 4]
-            self.count[step] += rows
-            self.hits[step] += count[2 * high + 1 :: 4]
-            self.excess[step] += low[2 * high :: 4] + low[2 * high + 1 :: 4] - rows * inset
+        self.add_cells(*self._fresh_cells())
         self._fresh[:], self._low[:] = 0, 0
-        self._settled = True
+
+    def _fresh_cells(self) -> tuple[Column, ...]:
+        fresh, lows = self._fresh, self._low
+        if fresh.shape[1]:
+            # At depth 0 both sides are s = 0.5.
+            for values in (fresh, lows) if self.weighted else (fresh,):
+                values[:2, 0] += values[2:, 0]
+                values[2:, 0] = 0
+        sides = []
+        for high in (0, 1):
+            pair = fresh[2 * high], fresh[2 * high + 1]
+            depth = np.flatnonzero((pair[0] != 0) | (pair[1] != 0))
+            misses, hits = (values[depth] for values in pair)
+            if self.weighted:
+                low = lows[2 * high][depth] + lows[2 * high + 1][depth]
+            else:
+                low = (misses & _LOW_SUM) + (hits & _LOW_SUM)
+                misses, hits = misses >> _COUNT_AT, hits >> _COUNT_AT
+            rows = misses + hits
+            excess = low - rows * insets(fresh.shape[1])[depth]
+            cells = (depth if high else -depth).astype(np.int32)
+            # Low cells run backwards.
+            sides.append([values if high else values[::-1] for values in (cells, rows, hits, excess)])
+        return tuple(np.concatenate(both) for both in zip(*sides, strict=True))
 
     def _reach(self, depths: int) -> None:
         """Room for that many depths on both sides."""
-        more = depths - (self.count.size + 1) // 2
-        if more > 0:
-            self.count, self.hits, self.excess = (np.pad(v, more) for v in (self.count, self.hits, self.excess))
-
-
-def _padded(values: Column, size: int) -> Column:
-    out = np.zeros(size, values.dtype)
-    out[: values.size] = values
-    return out
+        size = self._sums[0].size
+        if 2 * depths - 1 > size:
+            old, self._sums = self._sums, [np.zeros(2 * depths - 1, self._kind) for _ in range(3)]
+            start = depths - 1 - size // 2
+            for values, fresh in zip(old, self._sums, strict=True):
+                fresh[start : start + size] = values

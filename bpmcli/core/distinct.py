@@ -20,8 +20,10 @@ LIMIT = 1 << 16
 FIRST_LOOK = 3 << 15
 """Rows that are gathered before they are counted."""
 
-_SLOT_BITS = 20
+_SLOT_BITS = 18  # of 98304 distinct rows, more than LIMIT have a slot of their own
+_LOOKUP_BITS = 20  # few values share a slot
 _MIX = np.uint64(0x9E3779B97F4A7C15)
+_ONE = np.int64(1)  # of the table's own type: ufunc.at is ten times slower otherwise
 _MIRROR = np.int64(2**63 - 1)
 _HALF = np.float64(0.5).view(np.int64)
 
@@ -66,9 +68,16 @@ class Distinct:
         self.table = Waiting(np.zeros(0, dtype=np.int64), np.zeros(0, kind), np.zeros(0, kind))
         self.waiting: list[Waiting] = []
         self._rows = 0
+        # Rows since the table was made, as misses and hits by value; where the value of a slot is in the table.
+        self._seen = np.zeros(0, dtype=np.int64)
+        self._at: npt.NDArray[np.int32] | None = None
 
     def add(self, more: Waiting) -> bool:
         """False: there are more than LIMIT values now, and some of them still wait."""
+        if self.table.codes.size and more.rows is None:
+            more = self._unknown(more)
+        if not more.codes.size:
+            return True
         self.waiting.append(more)
         self._rows += more.codes.size
         # Counting costs as much as there are values: many rows should share that.
@@ -76,6 +85,10 @@ class Distinct:
 
     def settle(self) -> bool:
         """Count what waits. False: there are more than LIMIT values."""
+        codes, hits, rows = self.table
+        if rows is not None and self._seen.any():
+            self.table = Waiting(codes, hits + self._seen[1::2], rows + self._seen[0::2] + self._seen[1::2])
+            self._seen[:] = 0
         if not self.waiting:
             return True
         parts = [self.table, *self.waiting]
@@ -88,7 +101,23 @@ class Distinct:
         if codes.size > LIMIT:
             return False
         self.table, self.waiting, self._rows = Waiting(codes, hits, count), [], 0
+        self._seen, self._at = np.zeros(0, dtype=np.int64), None
         return True
+
+    def _unknown(self, more: Waiting) -> Waiting:
+        """Counts the rows whose values are in the table already; what is left are new values, or share a slot."""
+        codes = self.table.codes
+        if self._at is None:
+            self._seen, self._at = np.zeros(2 * codes.size, dtype=np.int64), np.zeros(1 << _LOOKUP_BITS, dtype=np.int32)
+            self._at[_slots(codes, _LOOKUP_BITS)] = np.arange(codes.size)
+        at = self._at[_slots(more.codes, _LOOKUP_BITS)].astype(np.int64)
+        known = codes[at] == more.codes
+        place = 2 * at + more.hits
+        if known.all():
+            np.add.at(self._seen, place, _ONE)
+            return Waiting(more.codes[:0], more.hits[:0])
+        np.add.at(self._seen, place[known], _ONE)
+        return Waiting(more.codes[~known], more.hits[~known])
 
     @property
     def kind(self) -> np.dtype[Any]:
@@ -104,5 +133,12 @@ class Distinct:
 def _at_least(codes: Ints) -> int:
     """No more than the number of distinct values, and nearly that many: slots of a hash table that are taken."""
     taken = np.zeros(1 << _SLOT_BITS, dtype=bool)
-    taken[(codes.view(np.uint64) * _MIX) >> np.uint64(64 - _SLOT_BITS)] = True
+    taken[_slots(codes, _SLOT_BITS)] = True
     return int(np.count_nonzero(taken))
+
+
+def _slots(codes: Ints, bits: int) -> Ints:
+    """Values spread over the slots of a hash table."""
+    mixed = codes.view(np.uint64) * _MIX
+    slots: Ints = np.right_shift(mixed, np.uint64(64 - bits), out=mixed).view(np.int64)
+    return slots

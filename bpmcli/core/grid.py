@@ -56,7 +56,7 @@ def cells_of(m: Floats, high: Bools) -> tuple[npt.NDArray[np.int32], Ints]:
     m = rounded(m)
     depth = depths_of(m)
     cells = np.where(high, depth, -depth).astype(np.int32)
-    return cells, low_bits_of(m) - low_bits_of(grid(int(depth.max(initial=0)) + 1)[0])[depth]
+    return cells, low_bits_of(m) - insets(int(depth.max(initial=0)) + 1)[depth]
 
 
 @lru_cache(maxsize=4)
@@ -75,6 +75,12 @@ def grid(depths: int) -> tuple[Floats, Floats]:
     return least, unit
 
 
+@lru_cache(maxsize=4)
+def insets(depths: int) -> Ints:
+    """The low bits of the least m of each depth: what is left of those of a row is its excess."""
+    return low_bits_of(grid(depths)[0])
+
+
 class Placer:
     """Finds the places of rows in a table. Its arrays are used for chunk after chunk."""
 
@@ -89,8 +95,8 @@ class Placer:
         self._name, self._part = np.empty(CHUNK, dtype=np.int32), np.empty(CHUNK, dtype=np.int32)
         self._inner = np.empty(CHUNK, dtype=np.int8)
 
-    def places(self, hits: Bools) -> tuple[Ints, Ints]:
-        """Of the rows in `m` and `high`: 4 · depth + 2 · high + hit, and their low bits."""
+    def places(self, hits: Bools, depths: int) -> tuple[Ints, Ints]:
+        """Of the rows in `m` and `high`: depth + depths · (2 · high + hit), and their low bits."""
         n = hits.size
         m, bits, name, part, low = self.m[:n], self._bits[:n], self._name[:n], self._part[:n], self._wide[:n]
         scaled, inner, index = self._scaled[:n], self._inner[:n], self._index[:n]
@@ -106,16 +112,16 @@ class Placer:
         part[:] = scaled
         np.add(name, part, out=name)
         np.subtract((half << MANTISSA_BITS) + (1 << (FIXED_BITS - 1)), name, out=name)
-        np.left_shift(name, 2, out=name)
         np.left_shift(self.high[:n].view(np.int8), 1, out=inner)
         np.bitwise_or(inner, hits.view(np.int8), out=inner)
         part[:] = inner
-        np.bitwise_or(name, part, out=name)
+        np.multiply(part, depths, out=part)
+        np.add(name, part, out=name)
         index[:] = name
         if self.short:
             np.bitwise_and(bits, (1 << (mantissa - MANTISSA_BITS)) - 1, out=part)
+            np.left_shift(part, KEPT_BITS - mantissa, out=part)
             low[:] = part
-            np.left_shift(low, KEPT_BITS - mantissa, out=low)
         else:
             np.right_shift(bits, mantissa - KEPT_BITS, out=low)
             np.bitwise_and(low, (1 << LOW_BITS) - 1, out=low)

@@ -3,7 +3,8 @@
 Resampling N rows is drawing the numbers of hits and misses of every cell from one multinomial
 distribution. Neighbouring cells are first merged into at most CELLS, which moves no metric by more
 than the resampling error; what it does move is added back, so the interval stands around the exact
-value. Efron 1987 for the bias correction.
+value. Percentiles, bias-corrected (Efron 1987) unless the metric is free of bias already. A metric
+that knows its own posterior is not resampled.
 """
 
 from __future__ import annotations

@@ -6,23 +6,23 @@ from typing import NamedTuple
 
 TEXTS: dict[str, tuple[str, str]] = {
     "rows-normalised": (
-        "{count} rows of probabilities are off a sum of 1 by more than 0.001; all rows were divided by their sum",
+        "{count} {rows_} of probabilities {are} off a sum of 1 by more than 0.001; all rows were divided by their sum",
         "store float32 probabilities, or better logits",
     ),
     "argmax-ties": (
-        "{count} rows have several largest classes; the first one was taken as the prediction",
+        "{count} {rows_} {have} several largest classes; the first one was taken as the prediction",
         "",
     ),
     "above-one": (
-        "{count} values exceed 1 by rounding and were taken as 1",
+        "{count} {values} above 1 by rounding {were} taken as 1",
         "",
     ),
     "saturated": (
-        "{count} confidences are 0 or 1 as far as float64 can tell; their log-odds were clipped",
+        "{count} {confidences} {are} 0 or 1 as far as float64 can tell; log-odds were clipped",
         "give logits or all class probabilities, which still tell them apart",
     ),
     "missing-skipped": (
-        "{count} rows without a score or label were skipped",
+        "{count} {rows_} without a score or label {were} skipped",
         "",
     ),
     "labels-misaligned": (
@@ -46,12 +46,12 @@ TEXTS: dict[str, tuple[str, str]] = {
         "leave --optimizer at its default",
     ),
     "argmax-kept": (
-        "{count} rows: the calibrated confidence would fall below another class; it stops at a tie, "
+        "{count} {rows_}: the calibrated confidence would fall below another class; it stops at a tie, "
         "so that the predicted class stays",
         "--allow-argmax-change writes the calibrated value as it is",
     ),
     "argmax-changed": (
-        "{count} rows: the calibrated confidence fell below another class, so the predicted class changed",
+        "{count} {rows_}: the calibrated confidence fell below another class, so the predicted class changed",
         "",
     ),
     "rates-moved": (
@@ -64,15 +64,15 @@ TEXTS: dict[str, tuple[str, str]] = {
         "fit on rows of different confidence",
     ),
     "temperature-saturated": (
-        "{count} rows have probabilities of exactly 0, whose logits are lost: the temperature is biased",
+        "{count} {rows_} {have} probabilities of exactly 0, whose logits are lost: the temperature is biased",
         "give logits",
     ),
     "label-impossible": (
-        "{count} rows give their true class a probability of 0; the fit took it as 1e-12",
+        "{count} {rows_} {have} a probability of 0 for the true class; the fit took it as 1e-12",
         "give logits",
     ),
     "spline-clipped": (
-        "{count} rows: the spline left [0, 1] or came within {floor} of its ends, and was clipped there",
+        "{count} {rows_}: the spline left [0, 1] or came within {floor} of its ends, and was clipped there",
         "",
     ),
     "rows-shared": (
@@ -101,6 +101,11 @@ TEXTS: dict[str, tuple[str, str]] = {
 }
 
 
+MANY = {"rows_": "rows", "values": "values", "confidences": "confidences", "are": "are", "have": "have", "were": "were"}
+ONE = {"rows_": "row", "values": "value", "confidences": "confidence", "are": "is", "have": "has", "were": "was"}
+"""Words that go with a count."""
+
+
 class Notice(NamedTuple):
     """One notice with its figures."""
 
@@ -108,7 +113,8 @@ class Notice(NamedTuple):
     values: tuple[tuple[str, object], ...] = ()
 
     def __str__(self) -> str:
-        return TEXTS[self.code][0].format(**dict(self.values))
+        values = dict(self.values)
+        return TEXTS[self.code][0].format(**values, **(ONE if values.get("count") == 1 else MANY))
 
     @property
     def hint(self) -> str:

@@ -20,8 +20,8 @@ MISSING = "--skip-missing leaves rows with NaN out"
 CHUNK_VALUES = 1 << 18
 """Scores per chunk: large enough that numpy's calls cost nothing, small enough for the cache."""
 
-CACHED_VALUES = 1 << 16
-"""Exponentials taken before they are added up: half of the second-level cache at most."""
+MANY_CLASSES = 256
+"""The maximum of so many values is quicker than as many comparisons."""
 
 PLAIN_LIMIT = 100.0
 SMALLEST_REST = 1e-200
@@ -81,47 +81,55 @@ def reduce_logits(logits: npt.NDArray[np.generic], first_row: int = 0) -> Reduce
         logits = logits.astype(np.float32 if logits.dtype == np.float16 else np.float64)
     x, top, ties = np.empty(n), np.empty(n, dtype=np.int64), 0
     step = max(1, CHUNK_VALUES // k)
-    buffer = np.empty((min(max(1, CACHED_VALUES // k), n), k))
+    buffer = np.empty((min(step, n), k))
     for start in range(0, n, step):
         z = logits[start : start + step]
-        best = z.argmax(axis=1)
+        best, tops, rest, several = _one_pass(z, buffer[: len(z)])
         # NaN and inf win the argmax, so looking at the peak is looking at all.
-        tops = z[np.arange(len(z)), best]
         peak = tops.astype(np.float64)
         if not np.isfinite(peak).all():
             _refuse(~(peak < np.inf), first_row + start, "logits must be finite, found NaN or inf", MISSING)
             _refuse(peak == -np.inf, first_row + start, "logits must be finite, found a row of -inf")
-        rest = _sum_of_others(z, best, buffer)
         margin = peak + _minus_log(rest)
         # Only where e^z loses nothing is it taken as it is; elsewhere relative to the peak.
         lost = ~((np.abs(peak) <= PLAIN_LIMIT) & (rest > SMALLEST_REST))
         if lost.any():
             rows = np.flatnonzero(lost)
             relative = z[rows].astype(np.float64) - peak[rows, None]
-            margin[rows] = _minus_log(_sum_of_others(relative, best[rows], buffer))
-        close = margin <= CLOSE
-        if close.any():
-            largest = z == tops[:, None]
-            if np.count_nonzero(largest) > len(z):
-                ties += int(np.count_nonzero(largest[close].sum(axis=1) > 1))
+            margin[rows] = _minus_log(_one_pass(relative, buffer[: rows.size]).rest)
+        if several:
+            close = margin <= CLOSE
+            ties += int(np.count_nonzero((z[close] == tops[close, None]).sum(axis=1) > 1))
         x[start : start + step] = margin
         top[start : start + step] = best
     np.minimum(x, LOG_ODDS_LIMIT, out=x)
     return Reduced(x, top, argmax_ties=ties, saturated=int((x >= LOG_ODDS_LIMIT).sum()))
 
 
-def _sum_of_others(z: npt.NDArray[np.generic], best: Ints, buffer: Floats) -> Floats:
-    """Σ e^z without the best class, in float64 and in one pass over z: as many rows at a time as the buffer has."""
-    total = np.empty(len(z))
-    for start in range(0, len(z), len(buffer)):
-        rows = slice(start, min(start + len(buffer), len(z)))
-        e = buffer[: rows.stop - start]
-        with np.errstate(over="ignore"):
-            np.exp(z[rows], out=e, dtype=np.float64)
-        e[np.arange(len(e)), best[rows]] = 0.0
-        # Unlike a product with ones, this adds up every row alike, wherever it stands.
-        np.einsum("ij->i", e, out=total[rows])
-    return total
+class _Pass(NamedTuple):
+    best: Ints
+    tops: npt.NDArray[np.generic]
+    rest: Floats
+    """Σ e^z without the best class, in float64."""
+    several: bool
+    """Some row may have its largest value more than once."""
+
+
+def _one_pass(z: npt.NDArray[np.generic], e: Floats) -> _Pass:
+    """Everything that looks at every score; `e` has room for its exponential."""
+    best = z.argmax(axis=1)
+    at = np.arange(len(z)), best
+    tops = z[at]
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.exp(z, out=e, dtype=np.float64)
+    if z.shape[1] < MANY_CLASSES:
+        several = int(np.count_nonzero(z == tops[:, None])) > len(z)
+        e[at] = 0.0
+    else:
+        most, e[at] = e[at], 0.0
+        several = bool((e.max(axis=1) == most).any())
+    # Unlike a product with ones, this adds up every row alike, wherever it stands.
+    return _Pass(best, tops, np.einsum("ij->i", e), several)
 
 
 def reduce_probs(probs: npt.NDArray[np.generic], first_row: int = 0) -> Reduced:
@@ -151,17 +159,17 @@ def reduce_probs(probs: npt.NDArray[np.generic], first_row: int = 0) -> Reduced:
     return Reduced(x, top, ties, off, int((x >= LOG_ODDS_LIMIT).sum()))
 
 
-def check_probabilities(values: Floats, first_row: int = 0, name: str = "probabilities") -> None:
-    """Refuse NaN, inf, negative values and values above 1 beyond rounding."""
-    low, high = values.min(initial=0.0), values.max(initial=1.0)
-    if low >= 0.0 and high <= ONE_ROUNDED:
-        return
-    _refuse(~np.isfinite(values), first_row, f"{name} must be finite, found NaN or inf", MISSING)
-    hint = "if these are logits, name them with --logits"
-    _refuse(values < 0.0, first_row, f"{name} must not be negative, found {low:.6g}", hint)
-    if 1.5 < high <= 100:
-        hint += "; percentages: divide them by 100"
-    _refuse(values > ONE_ROUNDED, first_row, f"{name} must not exceed 1, found {high:.6g}", hint)
+def check_probabilities(values: Floats, first_row: int = 0, name: str = "probabilities") -> tuple[float, float]:
+    """Refuse NaN, inf, negative values and values above 1 beyond rounding. The least and the largest value."""
+    low, high = float(values.min(initial=0.5)), float(values.max(initial=0.5))
+    if not (low >= 0.0 and high <= ONE_ROUNDED):
+        _refuse(~np.isfinite(values), first_row, f"{name} must be finite, found NaN or inf", MISSING)
+        hint = "if these are logits, name them with --logits"
+        _refuse(values < 0.0, first_row, f"{name} must not be negative, found {low:.6g}", hint)
+        if 1.5 < high <= 100:
+            hint += "; percentages: divide them by 100"
+        _refuse(values > ONE_ROUNDED, first_row, f"{name} must not exceed 1, found {high:.6g}", hint)
+    return low, high
 
 
 def log_odds_of_confidences(
@@ -169,13 +177,12 @@ def log_odds_of_confidences(
 ) -> Floats:
     """x from ŝ alone: |x| ≤ 37.4, the most a float64 confidence can say."""
     s = np.asarray(confidences, dtype=np.float64)
-    check_probabilities(s, first_row, name)
-    low, high = s.min(initial=0.5), s.max(initial=0.5)
+    low, high = check_probabilities(s, first_row, name)
     if high > 1.0:
         s = np.minimum(s, 1.0)
     with np.errstate(divide="ignore"):
-        x: Floats = np.log(s)
-        x -= np.log1p(-s)
+        x, rest = np.log(s), np.negative(s)
+        x -= np.log1p(rest, out=rest)
     if low < EDGE or high > 1.0 - EDGE:
         np.clip(x, -BARE_LIMIT, BARE_LIMIT, out=x)
     return x

@@ -94,12 +94,14 @@ class Sample:
     @cached_property
     def mass_before(self) -> Floats:
         """Mass in front of each cell, and the total at the end."""
-        return _cumulative(self.mass)
+        return np.arange(self.n + 1.0) if self.untied else _cumulative(self.mass)
 
     @cached_property
     def _cumulative(self) -> Sums:
-        complements = _cumulative((self.mass * self.complements)[::-1])[::-1]
-        return Sums(_cumulative(self.mass * self.confidences), complements, _cumulative(self.hits))
+        s, q = self.confidences, self.complements
+        if not self.untied:
+            s, q = self.mass * s, self.mass * q
+        return Sums(_cumulative(s), _cumulative(q[::-1])[::-1], _cumulative(self.hits))
 
     def sums_before(self, positions: Floats | Ints) -> Sums:
         """Cumulative confidence and hits before each position (0…n), complement behind it."""
@@ -216,8 +218,12 @@ def sample_at(
     """A sample of cells at these log-odds, in ascending order."""
     # sigmoid(x) and sigmoid(-x) with one exponential for both.
     below = int(np.searchsorted(x, 0.0))
-    e = np.exp(-np.abs(x))
-    total = 1.0 + e
-    confidences, complements = 1.0 / total, e / total
-    confidences[:below], complements[:below] = complements[:below].copy(), confidences[:below].copy()
+    # In place: a fresh array costs more than the sum that fills it.
+    complements = np.abs(x)
+    np.exp(np.negative(complements, out=complements), out=complements)
+    confidences = 1.0 + complements
+    np.divide(complements, confidences, out=complements)
+    np.reciprocal(confidences, out=confidences)
+    larger = confidences[:below].copy()
+    confidences[:below], complements[:below] = complements[:below], larger
     return Sample(x, confidences, complements, mass, hits, n, effective_n, weighted, reduced)

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from bpmcli.core.binning import array_split_edges
 from bpmcli.core.cell_table import CellTable
 from bpmcli.core.distinct import Distinct, Waiting, codes_of, from_codes, grouped
-from bpmcli.core.grid import CHUNK, FIXED_BITS, KEPT_BITS, MANTISSA_BITS, Bools, Placer, cells_of, grid
+from bpmcli.core.grid import CHUNK, FIXED_BITS, KEPT_BITS, MANTISSA_BITS, Bools, Placer, cells_of, depths_of, grid
 from bpmcli.core.sample import Floats, Ints, Sample, make_room_for_hit, sample_at
 from bpmcli.errors import DataError
 
@@ -36,8 +36,8 @@ _MOST = 1 << (62 - KEPT_BITS + MANTISSA_BITS)  # rows a cell can take before its
 
 Column = npt.NDArray[Any]
 
-_Convert = Callable[[Any, Column, Bools], float]
-"""Scores of some rows → m and whether s > 0.5. Tells how small m can be."""
+_Convert = Callable[[Any, Column, Bools], int]
+"""Scores of some rows → m and whether s > 0.5. Tells how many depths m may have."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class Accumulator:
         if confidences.dtype == np.float16:
             confidences = confidences.astype(np.float32)
         if low < BARE_FLOOR or high == 1.0:
-            self.saturated += int(np.count_nonzero(confidences == 0.0) + np.count_nonzero(confidences == 1.0))
+            self.saturated += sum(int(np.count_nonzero(confidences == end)) for end in (0.0, 1.0) if end in (low, high))
             self._add(_from_saturated, confidences, hits, None)
         else:
             self._add(_from_confidences, confidences, hits, None)
@@ -160,14 +160,13 @@ class Accumulator:
         for start in range(0, scores.size, CHUNK):
             rows = slice(start, min(start + CHUNK, scores.size))
             m, high = placer.m[: rows.stop - start], placer.high[: rows.stop - start]
-            least = convert(scores[rows], m, high)
+            depths = convert(scores[rows], m, high)
             mine = None if weights is None else weights[rows]
             if mine is not None:
                 assert self.weight_squares is not None
                 self.weight_squares += float(np.einsum("i,i->", mine, mine))
             if self._few is None:
-                self._table.make_room(least)
-                self._table.add_rows(*placer.places(hits[rows]), mine)
+                self._table.add_rows(*placer.places(hits[rows], self._table.make_room(depths)), mine)
                 continue
             codes = codes_of(m, high)
             self._keep(Waiting(codes, hits[rows]) if mine is None else Waiting(codes, hits[rows] * mine, mine))
@@ -186,8 +185,8 @@ class Accumulator:
             n = codes.size
             if count is None:  # a chunk of rows
                 placer.m[:n], placer.high[:n] = from_codes(codes)
-                self._table.make_room(float(placer.m[:n].min()))
-                self._table.add_rows(*placer.places(hits), np.ones(n) if self._table.weighted else None)
+                room = self._table.make_room(max(BARE_DEPTHS, _depths(placer.m[:n])))
+                self._table.add_rows(*placer.places(hits, room), np.ones(n) if self._table.weighted else None)
             else:
                 cells, inside = cells_of(*from_codes(codes))
                 self._table.add_cells(cells, count, hits, inside * count)
@@ -229,28 +228,35 @@ class Accumulator:
                 self._few.take_weights()
 
 
-def _from_log_odds(x: Floats, m: Floats, high: Bools) -> float:
+def _depths(m: Floats) -> int:
+    return int(depths_of(m.min(keepdims=True))[0]) + 1
+
+
+BARE_DEPTHS = _depths(np.array([BARE_FLOOR]))
+
+
+def _from_log_odds(x: Floats, m: Floats, high: Bools) -> int:
     """m = 1 / (1 + e^|x|), which cannot overflow for |x| ≤ 700."""
     np.exp(np.abs(x, out=m), out=m)
     np.add(m, 1.0, out=m)
     np.reciprocal(m, out=m)
     np.greater(x, 0.0, out=high)
-    return float(m.min())
+    return _depths(m)
 
 
-def _from_confidences(s: Column, m: Column, high: Bools) -> float:
+def _from_confidences(s: Column, m: Column, high: Bools) -> int:
     """m = min(s, 1 − s), exact: 1 − s is for s ≥ 0.5."""
     np.subtract(s.dtype.type(1.0), s, out=m)
     np.less(m, s, out=high)
     np.minimum(m, s, out=m)
-    return BARE_FLOOR
+    return BARE_DEPTHS
 
 
-def _from_saturated(s: Column, m: Column, high: Bools) -> float:
+def _from_saturated(s: Column, m: Column, high: Bools) -> int:
     """The same where some s are 0 or 1."""
     _from_confidences(s, m, high)
     np.maximum(m, m.dtype.type(BARE_FLOOR), out=m)
-    return BARE_FLOOR
+    return BARE_DEPTHS
 
 
 def summary_of(log_odds: Floats, hits: Bools, weights: Floats | None = None) -> Summary:

@@ -118,6 +118,8 @@ class ApplyFile:
                     "give logits or probabilities",
                 )
             g, miss = calibrator(rows.log_odds)
+            if layout.target == EVENT and not layout.binary:  # P(y = 0) and P(y = 1)
+                return np.stack([miss, g], axis=1), g
             if not layout.binary or layout.target == EVENT:
                 return (_log_odds(g, miss) if layout.kind == "log_odds" else g), g
             # P(y = 1) of the class that was predicted; it may not cross one half unasked.

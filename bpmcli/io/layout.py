@@ -88,8 +88,10 @@ class Layout(NamedTuple):
                 pairs.append((role, name))
         if not self.hit:
             what = "prediction = label" if self.prediction else "argmax = label"
-            if self.binary:
-                what = "label = 1" if self.target == EVENT else "(P(y = 1) > 0.5) = label"
+            if self.target == EVENT:
+                what = "label = 1"
+            elif self.binary:
+                what = "(P(y = 1) > 0.5) = label"
             pairs.append(("a hit is", what))
         pairs.append(("calibrates", "P(y = 1) itself" if self.target == EVENT else "the predicted class"))
         return pairs
@@ -115,9 +117,10 @@ def understand(source: Source, options: InputOptions, outcomes: bool = True) -> 
     if kind == "logits" and not matrix:
         # One logit per row is the log-odds of y = 1.
         kind, binary = "log_odds", True
-    if options.event and matrix:
+    n_classes = len(scores) if len(scores) > 1 else columns[scores[0]].width
+    if options.event and matrix and n_classes not in (0, 2):
         raise DataError(
-            "--event calibrates one probability per row, P(y = 1), and this file has scores of all classes",
+            f"--event calibrates P(y = 1), and this file has scores of {n_classes} classes",
             "leave --event out, or name the column of P(y = 1) with --probs",
         )
     one = chosen.one if outcomes else lambda role: None

@@ -45,13 +45,18 @@ def hits_of(batch: Batch, layout: Layout, reduced: Reduced | None, scores: Array
         if int(index.min()) >= 1 and int(index.max()) == k:
             hint += f"; these run from 1 to {k}: subtract one"
         raise DataError(
-            f"label {index[row]} is outside 0 … {k - 1} (row {batch.start + row + 1}; "
-            f"{int(absent.sum())} such rows here)",
+            f"label {index[row]} is outside 0 … {k - 1} (row {batch.start + row + 1}{others(absent)})",
             hint,
         )
     assert reduced is not None
     hits: Array = reduced.predictions == index
     return hits
+
+
+def others(bad: Array) -> str:
+    """How many rows are as bad as the one that is named."""
+    count = int(bad.sum())
+    return f"; {count} such rows here" if count > 1 else ""
 
 
 def weights_of(batch: Batch, name: str) -> Floats:

@@ -16,12 +16,12 @@ from bpmcli.core.reduce import (
     reduce_logits,
     reduce_probs,
 )
-from bpmcli.core.rows import EVENT, Rows, pool
+from bpmcli.core.rows import EVENT, TOP_LABEL, Rows, pool
 from bpmcli.core.sample import BARE_LIMIT, Floats
 from bpmcli.errors import BpmError, DataError
 from bpmcli.io.columns import Array, Lists, to_arrow
 from bpmcli.io.layout import InputOptions, Layout, understand
-from bpmcli.io.outcomes import class_indices, hits_of, weights_of
+from bpmcli.io.outcomes import class_indices, hits_of, others, weights_of
 from bpmcli.io.sources import Batch, Source, open_source
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def complete_batches(
             if not options.skip_missing:
                 row = batch.start + int(np.flatnonzero(batch.missing)[0]) + 1
                 raise DataError(
-                    f"a value is missing (row {row}; {int(batch.missing.sum())} such rows here)",
+                    f"a value is missing (row {row}{others(batch.missing)})",
                     "--skip-missing leaves such rows out",
                 )
             odd["missing-skipped"] += int(batch.missing.sum())
@@ -218,6 +218,8 @@ def scores_of(batch: Batch, layout: Layout) -> Array:
 
 
 def _reduce(scores: Array, layout: Layout, first_row: int) -> Reduced:
+    if layout.target == EVENT and scores.ndim == 2:
+        return _event_of_two(scores, layout, first_row)
     if layout.kind == "logits":
         return reduce_logits(scores, first_row)
     if layout.kind == "probs" and scores.ndim == 2:
@@ -236,14 +238,28 @@ def _reduce(scores: Array, layout: Layout, first_row: int) -> Reduced:
     return Reduced(x, np.ones(x.size, dtype=np.int64), 0, 0, ends)
 
 
+def _event_of_two(scores: Array, layout: Layout, first_row: int) -> Reduced:
+    """P(y = 1) from the scores of classes 0 and 1: its complement is P(y = 0), to full precision."""
+    if scores.shape[1] != 2:
+        raise DataError(
+            f"--event calibrates P(y = 1), and there are scores of {scores.shape[1]} classes (row {first_row + 1})",
+            "leave --event out, or name the column of P(y = 1) with --probs",
+        )
+    top = _reduce(scores, layout._replace(target=TOP_LABEL), first_row)
+    x = np.where(top.predictions == 1, top.log_odds, -top.log_odds)
+    return top._replace(log_odds=x, predictions=np.ones(x.size, dtype=np.int64), argmax_ties=0)
+
+
 def _logits(scores: Array, layout: Layout, reduced: Reduced) -> Floats | None:
     """Scores whose softmax is the distribution."""
+    if layout.target == EVENT:
+        return None
     if scores.ndim == 2:
         if layout.kind == "logits":
             return scores.astype(np.float64)
         with np.errstate(divide="ignore"):
             return log_softmax(np.log(scores.astype(np.float64)))
-    if layout.binary and layout.target != EVENT:
+    if layout.binary:
         x = np.where(reduced.predictions == 1, reduced.log_odds, -reduced.log_odds)
         return np.stack([np.zeros_like(x), x], axis=1)
     return None

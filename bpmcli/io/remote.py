@@ -12,6 +12,15 @@ from bpmcli.errors import DataError, UsageError
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 HINT = "pip install 'bpmcli[remote]'"
 
+PACKAGES = {
+    "s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "http": "aiohttp", "https": "aiohttp",
+    "abfs": "adlfs", "abfss": "adlfs", "az": "adlfs",
+}  # fmt: skip
+"""What fsspec needs for a scheme."""
+
+ARROW_SCHEMES = ("s3", "hdfs", "viewfs", "file")
+"""What pyarrow opens itself. Not gs: without credentials it asks for them for a quarter of an hour, deaf to Ctrl-C."""
+
 
 def is_remote(path: str) -> bool:
     """Whether a path names a scheme; `file://` counts."""
@@ -25,20 +34,24 @@ def opened(path: str) -> Any:
 
 def _filesystem(path: str) -> tuple[Any, str, bool]:
     """The filesystem, the path on it, and whether it is fsspec's."""
+    scheme = path[: path.index("://")].lower()
+    if scheme in ("hdfs", "viewfs"):
+        return *_arrow_filesystem(path, scheme), False  # fsspec would go the same way, and say less when it cannot
     try:
         import fsspec
-    except ImportError:
-        return *_arrow_filesystem(path), False
-    try:
+
         return *fsspec.url_to_fs(path), True
     except (ImportError, ValueError) as error:
-        try:
-            return *_arrow_filesystem(path), False
-        except UsageError:
-            raise UsageError(f"{path}: cannot be opened ({error})", HINT) from None
+        if scheme in ARROW_SCHEMES:
+            return *_arrow_filesystem(path, scheme), False
+        package = PACKAGES.get(scheme)
+        if package is None:
+            raise UsageError(f"{path}: cannot be opened ({error})", "known: s3, gs, hdfs, https") from None
+    hint = HINT if package != "adlfs" else "pip install fsspec adlfs"
+    raise UsageError(f"{path}: cannot be opened ({scheme}:// needs the packages fsspec and {package})", hint)
 
 
-def _arrow_filesystem(path: str) -> tuple[Any, str]:
+def _arrow_filesystem(path: str, scheme: str) -> tuple[Any, str]:
     import pyarrow as pa
     from pyarrow import fs
 
@@ -46,7 +59,9 @@ def _arrow_filesystem(path: str) -> tuple[Any, str]:
         found, inner = fs.FileSystem.from_uri(path)
         return found, inner
     except (pa.ArrowException, OSError) as error:
-        raise UsageError(f"{path}: cannot be opened ({error})", HINT) from None
+        text = " ".join(str(error).split())[:300]
+        hadoop = "install Hadoop's client, and set JAVA_HOME, HADOOP_HOME and CLASSPATH (hadoop classpath --glob)"
+        raise UsageError(f"{path}: cannot be opened ({text})", HINT if scheme == "s3" else hadoop) from None
 
 
 def _open(path: str) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from bpmcli.errors import DataError
 from bpmcli.io.columns import Array, Lists, from_arrow
-from bpmcli.io.sources import BATCH_VALUES, Batch, Column, Part, Source, source
+from bpmcli.io.sources import BATCH_VALUES, Batch, Column, Part, Source, source, suffix_of
 
 
 class _ArrowSource(Source):
@@ -61,7 +61,7 @@ class _ArrowSource(Source):
 
 ROWS_AT_A_TIME = 1 << 20
 
-CACHED_ROWS = 1 << 16
+CACHED_ROWS = 1 << 17
 """Rows of a batch that is only looked at: what was decoded is still in the cache. What is written makes row groups."""
 
 READ_BYTES = 1 << 18
@@ -149,6 +149,10 @@ class ArrowFileSource(_ArrowSource):
 class _TextSource(_ArrowSource):
     """Rows are lines."""
 
+    @property
+    def compressed(self) -> bool:
+        return suffix_of(self.path).endswith(".gz")
+
     def stream(self) -> Any:
         import pyarrow as pa
 
@@ -157,7 +161,7 @@ class _TextSource(_ArrowSource):
             from bpmcli.io.remote import opened
 
             raw = opened(self.path)
-        return pa.input_stream(raw, compression="gzip" if self.path.endswith(".gz") else None)
+        return pa.input_stream(raw, compression="gzip" if self.compressed else None)
 
     def size(self) -> int:
         if "://" not in self.path:
@@ -167,9 +171,8 @@ class _TextSource(_ArrowSource):
         return int(size(self.path))
 
     def rows_at_most(self, enough: int) -> int:
-        compressed = self.path.endswith(".gz")
         # The shortest line is "1,1"; gzip cannot pack more than a thousandfold.
-        bound = self.size() * (1000 if compressed else 1) // SHORTEST_LINE + 1
+        bound = self.size() * (1000 if self.compressed else 1) // SHORTEST_LINE + 1
         if bound <= enough:
             return bound
         lines = 1
@@ -226,13 +229,37 @@ class CsvSource(_TextSource):
                     ) from None
                 if "Empty CSV" in str(e):
                     raise DataError("no rows") from None
-                where = re.search(r"In CSV column #(\d+): .*?conversion error to \w+: invalid value '(.*?)'", str(e))
+                where = re.search(r"In CSV column #(\d+): .*?conversion error to (\w+): invalid value '(.*?)'", str(e))
                 if where:
                     name = self._converting[int(where[1])] if getattr(self, "_converting", None) else f"#{where[1]}"
                     raise DataError(
-                        f"column '{name}' holds '{where[2]}', which is not a number", "fix that line, or leave it empty"
+                        f"column '{name}' holds '{where[3]}'{self._row_with(name, where[3])}, which is not "
+                        f"{self._expected(where[2])}",
+                        "fix that line, or leave it empty",
                     ) from None
                 raise
+
+    @staticmethod
+    def _expected(kind: str) -> str:
+        if kind == "double":
+            return "a number"
+        return {"int64": "a whole number", "bool": "true or false"}.get(kind, f"a {kind}") + ", as all before it are"
+
+    def _row_with(self, name: str, text: str) -> str:
+        """Read once more, as text: the first row that holds it is the one, since types are the same all the way."""
+        import pyarrow.compute as pc
+
+        start = 0
+        try:
+            with self._open([name], (), [name]) as reader:
+                for record in reader:
+                    at = pc.index(record.column(0), text).as_py()
+                    if at >= 0:
+                        return f" (row {start + at + 1})"
+                    start += record.num_rows
+        except (ValueError, OSError, KeyError):
+            pass
+        return ""
 
     def schema(self) -> Any:
         self._check_text()
@@ -275,42 +302,58 @@ class TsvSource(CsvSource):
 class JsonlSource(_TextSource):
     """One JSON object per line; gzip by suffix."""
 
-    def _open(self, schema: Any | None) -> Any:
+    def _open(self, schema: Any | None, others: str = "infer") -> Any:
         from pyarrow import json
 
+        from bpmcli.io.json_lines import CheckedLines
+
         return json.open_json(
-            self.stream(),
+            CheckedLines(self.stream()),
             read_options=json.ReadOptions(use_threads=False, block_size=1 << 23),
-            parse_options=json.ParseOptions(explicit_schema=schema),
+            parse_options=json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=others),
         )
+
+    @contextmanager
+    def reporting(self) -> Iterator[None]:
+        with super().reporting():
+            try:
+                yield
+            except ValueError as e:
+                if not str(e).startswith("JSON parse error"):
+                    raise
+                from bpmcli.io.json_lines import first_fault, lines_of
+
+                changed = re.search(r"Column\(/([^/)]+).*\) (?:changed from|was specified)", str(e))
+                with self.stream() as raw:
+                    fault = first_fault(lines_of(raw), changed[1] if changed else None)
+                if fault:
+                    raise DataError(fault, "write every line in the same way") from None
+                if "unexpected field" in str(e):
+                    raise DataError(
+                        "a field comes up that the first 8 MB of lines do not have", "give every line the same fields"
+                    ) from None
+                raise
 
     def schema(self) -> Any:
         if self.size() == 0:
             raise DataError("no rows")
-        self._check_objects()
         with self._open(None) as reader:
             self._schema = reader.schema
             return reader.schema
 
-    def _check_objects(self) -> None:
-        """pyarrow crashes the process on a line that is no object."""
-        with self.stream() as raw:
-            start = raw.read(1 << 16).removeprefix(b"\xef\xbb\xbf")
-        for number, line in enumerate(start.split(b"\n"), start=1):
-            if line.strip() and not line.lstrip().startswith(b"{"):
-                raise DataError(f"line {number} is no JSON object", "every line is one object, in braces")
-            if number == start.count(b"\n"):
-                break  # the last line may be cut
-
     def record_batches(self, names: list[str] | None, numeric: Sequence[str]) -> Iterator[Any]:
         import pyarrow as pa
 
-        def as_float(name: str) -> Any:
-            kind = self._schema.field(name).type
-            return pa.list_(pa.float64()) if pa.types.is_list(kind) else pa.float64()
+        def kind(name: str) -> Any:
+            found = self._schema.field(name).type
+            if name not in numeric and not pa.types.is_null(found):
+                return found
+            return pa.list_(pa.float64()) if pa.types.is_list(found) else pa.float64()
 
-        schema = pa.schema([pa.field(name, as_float(name)) for name in numeric]) if numeric else None
-        with self._open(schema) as reader:
+        # Fields that nobody asked for may come, go and change as they like.
+        wanted = numeric if names is None else names
+        schema = pa.schema([pa.field(name, kind(name)) for name in wanted]) if wanted else None
+        with self._open(schema, "infer" if names is None else "ignore") as reader:
             for record in reader:
                 if record.num_rows:
                     yield record.select(names) if names is not None else record

@@ -108,7 +108,12 @@ class Source:
             yield
         except DataError:
             raise
-        except FileNotFoundError:
+        except FileNotFoundError as e:
+            # fsspec says so too when the host does not answer, or does not let us.
+            cause = e.__cause__
+            refused = getattr(cause, "status", 404) != 404
+            if refused or (isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError)):
+                raise DataError(f"cannot be reached: {' '.join(str(cause).split())[:200]}") from None
             raise DataError("no such file") from None
         except PermissionError:
             raise DataError("not readable (permission denied)") from None
@@ -116,6 +121,8 @@ class Source:
             raise DataError("is a directory") from None
         except Exception as e:  # a file can make a reader fail in any way
             text = " ".join(str(e).split()) or type(e).__name__
+            if "support range requests" in text:
+                raise DataError("its server gives files only from the beginning", "download it first") from None
             raise DataError(f"cannot be read as {self.label}: {text[:200]}", self.advice()) from None
 
     def advice(self) -> str:

@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from bpmcli.io.layout import SCORES, InputOptions, Layout, understand
 from bpmcli.io.outcomes import hits_of
 from bpmcli.io.readers import CONFIDENT, SUMMARY_KEY, Loaded, complete_batches, notices_of, rows_of, scores_of
 from bpmcli.io.sources import Batch, Part, Source, open_source
+from bpmcli.io.summary_checks import check_columns, check_header
 
 SCHEMA, VERSION = "bpmcli/summary", 2
 """Version 1 kept no distinct values, and a sum of squares that is no longer needed."""
@@ -63,18 +64,17 @@ def summarise_path(path: str, options: InputOptions, part: Part | None = None) -
         source = open_source(path)
         if SUMMARY_KEY in source.metadata:
             return read_stored(path, options)
-        return _summarise(source, options, [part]) if part else summarise_source(source, options)
+        return _summarise(source, options, part) if part else summarise_source(source, options)
     except BpmError as error:
         raise error.at(path if path != "-" else "standard input") from None
 
 
 def summarise_source(source: Source, options: InputOptions) -> Summarised:
     """A whole file, part by part."""
-    parts: Sequence[Part | None] = source.parts(PART_ROWS) or [None]
-    if options.weight:
-        return merge_summarised(_summarise(source, options, [part]) for part in parts)
+    if options.weight and (parts := source.parts(PART_ROWS)):
+        return merge_summarised(_summarise(source, options, part) for part in parts)
     # Whole numbers add up to the same bits in any order: no need to merge.
-    return _summarise(source, options, parts)
+    return _summarise(source, options)
 
 
 def merge_summarised(parts: Iterable[Summarised]) -> Summarised:
@@ -127,17 +127,12 @@ def as_loaded(found: Summarised) -> Loaded:
     return Loaded(rows, layout, tuple(notices), dict(found.metadata), found)
 
 
-def _summarise(source: Source, options: InputOptions, parts: Iterable[Part | None]) -> Summarised:
+def _summarise(source: Source, options: InputOptions, part: Part | None = None) -> Summarised:
     layout = understand(source, options)
     odd: Counter[str] = Counter()
     totals: dict[str, Accumulator] = {}
-
-    def batches() -> Iterator[Batch]:
-        for part in parts:
-            source.part = part
-            yield from complete_batches(source, layout, options, odd)
-
-    for batch in _ahead(batches()):
+    source.part = part
+    for batch in _ahead(complete_batches(source, layout, options, odd)):
         if not _add_bare(batch, layout, totals, odd):
             rows = rows_of(batch, layout, odd)
             for name, index in _groups(rows.groups):
@@ -145,7 +140,7 @@ def _summarise(source: Source, options: InputOptions, parts: Iterable[Part | Non
                 totals.setdefault(name, Accumulator(bool(layout.weight))).add(
                     chosen.log_odds, chosen.hits, chosen.weights
                 )
-    if not any(total.n for total in totals.values()):
+    if part is None and not any(total.n for total in totals.values()):
         raise DataError("all weights are zero" if layout.weight and totals else "no rows")
     tables = {name: total.summary() for name, total in totals.items() if total.n}
     return Summarised(tables, layout.target, odd, layout, source.metadata, layout.group)
@@ -237,13 +232,16 @@ def read_summary(path: str) -> Summarised:
     except (OSError, ValueError, LookupError, TypeError, pa.ArrowException) as error:
         text = " ".join(str(error).split())[:200]
         raise DataError(f"cannot be read as a summary: {text}", "is the file complete?") from None
-    if about.get("schema") != SCHEMA or about.get("version", 0) > VERSION:
+    if not isinstance(about, dict) or about.get("schema") != SCHEMA or about.get("version") not in range(VERSION + 1):
+        what = f"is a {_told(about, 'schema')}, version {_told(about, 'version')}"
         raise DataError(
-            f"is a {about.get('schema')}, version {about.get('version')}; this bpmcli ({__version__}) reads {VERSION}",
+            f"{what}; this bpmcli ({__version__}) reads {VERSION}",
             "upgrade: pip install -U bpmcli",
         )
     if {key: about.get(key) for key in GRID} != GRID:
         raise DataError("was made on another grid of cells", "summarise the data again with this version")
+    check_header(about)
+    check_columns(columns, about["tables"])
     tables, at = {}, 0
     for entry in about["tables"]:
         cells, count, hits, excess, *more = (np.asarray(c)[at : at + entry["cells"]] for c in columns)
@@ -260,9 +258,13 @@ def read_summary(path: str) -> Summarised:
         tables[entry["group"]] = Summary(
             cells.astype(np.int32), count, hits, excess, entry["n"], weight_squares, values
         )
-    if about["target"] not in (TOP_LABEL, EVENT):
-        raise DataError(f"'target' is {about['target']!r}")
+    if about.get("target") not in (TOP_LABEL, EVENT):
+        raise DataError(f"'target' is {about.get('target')!r}")
     return Summarised(tables, about["target"], about.get("odd", {}), None, about.get("metadata", {}), about.get("by"))
+
+
+def _told(about: Any, key: str) -> str:
+    return str(about.get(key) if isinstance(about, dict) else type(about).__name__)[:40]
 
 
 def read_stored(path: str, options: InputOptions) -> Summarised:

@@ -51,6 +51,7 @@ def limit(values: int) -> Iterator[None]:
     """At most so many distinct values are kept; beyond, cells."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(distinct, "LIMIT", values)
+        patch.setattr(distinct, "FIRST_LOOK", 8)  # few rows are counted at once, and looked up from then on
         yield
 
 
@@ -97,6 +98,10 @@ def test_any_order_and_split_gives_the_same_bits(data, pieces, kept, random):
             for a, b in zip(np.split(x[order], cuts), np.split(hits[order], cuts), strict=True)
         ]  # fmt: skip
         assert same(merge(parts), whole)
+        total = Accumulator()
+        for a, b in zip(np.split(x[order], cuts), np.split(hits[order], cuts), strict=True):
+            total.add(a, b)
+        assert same(total.summary(), whole)
         random.shuffle(parts)
         assert same(merge_all(parts), whole)
 
@@ -150,10 +155,31 @@ def test_the_limit_is_kept_to_the_row(n):
     assert found.n == 3 * n
 
 
+def test_values_that_share_a_slot_are_told_apart(monkeypatch):
+    """One slot for all: only one value is ever found there, the others are counted the long way."""
+    monkeypatch.setattr(distinct, "_slots", lambda codes, bits: np.zeros(codes.size, dtype=np.int64))
+    rng = np.random.default_rng(10)
+    x, hits, weights = rng.integers(-9, 9, 3000) / 4, rng.random(3000) < 0.5, rng.random(3000)
+    total, mixed = Accumulator(), Accumulator()
+    with limit(100):
+        for rows in np.array_split(np.arange(3000), 20):
+            total.add(x[rows], hits[rows])
+            mixed.add(x[rows], hits[rows], weights[rows] if rows[0] > 2000 else None)
+        exact, found = sample_from_log_odds(x, hits), total.summary().to_sample()
+    assert np.array_equal(found.mass, exact.mass)
+    assert np.array_equal(found.hits, exact.hits)
+    weights[:2100] = 1.0
+    there, here = sample_from_log_odds(x, hits, weights), mixed.summary().to_sample()
+    assert here.mass == pytest.approx(there.mass, rel=1e-12)
+    assert here.hits == pytest.approx(there.hits, rel=1e-12)
+    assert here.effective_n == pytest.approx(there.effective_n, rel=1e-12)
+
+
 def test_a_full_place_is_emptied_in_time(monkeypatch):
     """Half of the rows in one cell, more of them than fit into one number at a time."""
-    monkeypatch.setattr(cell_table, "CHECKED_EVERY", 1 << 17)
+    monkeypatch.setattr(cell_table, "ROWS_A_PLACE", 1 << 18)
     monkeypatch.setattr(cell_table, "_COUNT_AT", 62 - 17)
+    monkeypatch.setattr(cell_table, "_LOW_SUM", (1 << 45) - 1)
     rng = np.random.default_rng(9)
     s = np.where(rng.random(2_000_000) < 0.5, 0.75, rng.random(2_000_000)).astype(np.float32)
     hits = rng.random(s.size) < s

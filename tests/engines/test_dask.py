@@ -179,7 +179,13 @@ def test_an_interrupted_local_cluster_goes_quietly(tmp_path, number, said, delay
     command = [sys.executable, "-m", "bpmcli", "metrics", ".", "--summary", "--engine", "dask", "-j", "2", "-q"]
     env = {k: v for k, v in os.environ.items() if k != "BPMCLI_DEBUG"}
     running = subprocess.Popen(
-        command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        cwd=tmp_path,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     until(lambda: len(list(session(running.pid))) > 1)
     time.sleep(delay)

@@ -21,6 +21,7 @@ from bpmcli.errors import BpmError
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
 
+
 @pytest.fixture
 def files(run: Callable[..., object], tmp_path: Path) -> Path:
     """Text that takes seconds to calibrate, and parameters."""

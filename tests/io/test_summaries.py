@@ -224,6 +224,18 @@ def test_parts_of_a_file_are_the_file(tmp_path, monkeypatch):
         summarise_path(path, InputOptions(), parts[-1])
 
 
+def test_a_part_without_weight_is_no_error(tmp_path, monkeypatch):
+    data = columns(3000) | {"w": np.repeat([0.0, 1.0], [1200, 1800])}
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(pa.table({k: pa.array(v) for k, v in data.items()}), path, row_group_size=400)
+    monkeypatch.setattr(summaries, "PART_ROWS", 1000)
+    assert read_rows(path, InputOptions(weight="w"), mode="summary").rows.n == 1800
+    data["w"][:] = 0.0
+    pq.write_table(pa.table({k: pa.array(v) for k, v in data.items()}), path, row_group_size=400)
+    with pytest.raises(DataError, match="no rows"):
+        read_rows(path, InputOptions(weight="w"), mode="summary")
+
+
 PEAK = """
 import re, sys
 from bpmcli.io.layout import InputOptions

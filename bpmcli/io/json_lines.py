@@ -1,0 +1,93 @@
+"""Lines of JSON on their way to pyarrow, which takes the whole process down with it on some that are none."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from bpmcli.errors import DataError
+
+DEEPEST = 500
+"""Lists and objects inside one another; pyarrow's parser recurses until the stack is full."""
+
+_STRAY = re.compile(rb"(?:\A|\n)[ \t\r]*(?=[^\s{])")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class CheckedLines:
+    """A readable file whose lines all begin with a brace and are not nested absurdly."""
+
+    closed = False
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+        self._line = 1
+        self._at_start = True  # of a line, but for blanks
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self.closed = True
+        self.raw.close()
+
+    def read(self, size: int = -1) -> bytes:
+        block: bytes = self.raw.read(size)
+        text = block.removeprefix(_BYTE_ORDER_MARK) if self._line == 1 else block
+        self._check_starts(text)
+        if text.count(b"{") + text.count(b"[") > 3 * text.count(b"\n") + DEEPEST:
+            self._check_depth(text)
+        self._line += block.count(b"\n")
+        rest = text.rstrip(b" \t\r")
+        self._at_start = rest.endswith(b"\n") if rest else self._at_start
+        return block
+
+    def _check_starts(self, text: bytes) -> None:
+        # What is left of a line that began in the block before was checked there.
+        start = 0 if self._at_start else text.find(b"\n")
+        stray = _STRAY.search(text, start) if start >= 0 else None
+        if stray:
+            line = self._line + text.count(b"\n", 0, stray.end())
+            raise DataError(f"line {line} is no JSON object", "every line is one object, in braces")
+
+    def _check_depth(self, text: bytes) -> None:
+        """Brackets inside text count too: nobody writes five hundred of them unclosed in a line."""
+        for number, line in enumerate(text.split(b"\n"), start=self._line):
+            if line.count(b"{") + line.count(b"[") <= DEEPEST:
+                continue
+            letters = np.frombuffer(line, dtype=np.uint8) & ~np.uint8(32)  # [ and {, ] and } differ in that bit
+            steps = (letters == ord("[")).astype(np.int32) - (letters == ord("]"))
+            if int(np.cumsum(steps).max()) > DEEPEST:
+                raise DataError(f"line {number} is nested more than {DEEPEST} deep", "take that line out")
+
+
+def first_fault(lines: Iterable[bytes], column: str | None = None) -> str | None:
+    """What pyarrow stumbled over and in which row: slow, and only run once something is wrong."""
+    before = None
+    for row, line in enumerate((line for line in lines if line.strip()), start=1):
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            return f"is no valid JSON (row {row})"
+        kind = _kind(value.get(column)) if column and isinstance(value, dict) else None
+        if before and kind and kind != before:
+            return f"'{column}' holds {before} first and {kind} later (row {row})"
+        before = before or kind
+    return None
+
+
+def lines_of(stream: Any) -> Iterator[bytes]:
+    rest = b""
+    while block := stream.read(1 << 20):
+        *whole, rest = (rest + block).split(b"\n")
+        yield from whole
+    yield rest
+
+
+def _kind(value: Any) -> str | None:
+    names = {bool: "true or false", int: "numbers", float: "numbers", str: "text", list: "lists", dict: "objects"}
+    return names.get(type(value))

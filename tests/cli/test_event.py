@@ -1,0 +1,67 @@
+"""--event on the scores of two classes: P(y = 1) is that of class 1."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from conftest import arrays
+
+
+@pytest.fixture
+def files(run) -> tuple[str, ...]:
+    """The same probabilities in every shape."""
+    rng = np.random.default_rng(0)
+    p = rng.beta(1, 1, 2000)
+    y = (rng.random(2000) < p**1.5).astype(int)
+    np.savez("one.npz", probs=p, labels=y)
+    np.savez("probs.npz", probs=np.stack([1 - p, p], axis=1), labels=y)
+    np.savez("logits.npz", logits=np.stack([np.log1p(-p), np.log(p)], axis=1) + 3, labels=y)
+    rows = [f"{1 - a},{a},{b}\n" for a, b in zip(p.tolist(), y.tolist(), strict=True)]
+    with open("columns.csv", "w") as out:
+        out.write("prob_0,prob_1,label\n" + "".join(rows))
+    lines = [json.dumps({"probs": [1 - a, a], "y": b}) + "\n" for a, b in zip(p.tolist(), y.tolist(), strict=True)]
+    with open("lists.jsonl", "w") as out:
+        out.writelines(lines)
+    return "probs.npz", "logits.npz", "columns.csv", "lists.jsonl"
+
+
+def measured(run, path: str, *options: str) -> dict[str, float]:
+    record = json.loads(run("metrics", path, "--event", "-f", "json", *options).out)["results"][0]
+    assert record["target"] == "event"
+    return {name: found["value"] for name, found in record["metrics"].items()} | {"rate": record["accuracy"]}
+
+
+def test_two_classes_measure_as_one_probability(run, files):
+    expected = measured(run, "one.npz")
+    for path in files:
+        assert measured(run, path) == pytest.approx(expected, abs=1e-8), path
+        assert measured(run, path, "--summary")["ece"] == pytest.approx(expected["ece"], abs=1e-4), path
+    assert "label = 1" in run("metrics", "probs.npz", "--event", "--explain-input").out
+
+
+def test_apply_writes_both_classes(run, files):
+    run("fit", "one.npz", "--event", "-o", "p.json")
+    run("apply", "p.json", "one.npz", "-o", "expected.npz")
+    expected = arrays("expected.npz")["probs"]
+    for path in ("probs.npz", "logits.npz"):
+        run("apply", "p.json", path, "-o", "out.npz")
+        probs = arrays("out.npz")["probs"]
+        assert probs[:, 1] == pytest.approx(expected, abs=1e-12)
+        assert probs.sum(axis=1) == pytest.approx(np.ones(2000), abs=1e-15)
+    for path in ("columns.csv", "lists.jsonl"):
+        run("apply", "p.json", path, "-o", f"out-{path}")
+        assert measured(run, f"out-{path}")["ece"] == pytest.approx(measured(run, "expected.npz")["ece"], abs=1e-9)
+
+
+def test_more_classes_have_no_event(run):
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet([1, 1, 1], 50)
+    np.savez("three.npz", probs=probs, labels=rng.integers(0, 2, 50))
+    assert "this file has scores of 3 classes" in run("metrics", "three.npz", "--event", code=3).err
+    with open("three.jsonl", "w") as out:
+        out.writelines(json.dumps({"probs": row, "y": 1}) + "\n" for row in probs.tolist())
+    assert "there are scores of 3 classes (row 1)" in run("metrics", "three.jsonl", "--event", code=3).err
+    np.savez("bad.npz", probs=probs[:, :2] / probs[:, :2].sum(axis=1, keepdims=True), labels=rng.integers(0, 3, 50))
+    assert "must be 0 or 1" in run("metrics", "bad.npz", "--event", code=3).err

@@ -1,0 +1,100 @@
+"""csv and jsonl files that go wrong far from their beginning: a sentence with the row, never a crash."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bpmcli.errors import DataError
+from bpmcli.io import read_rows
+from bpmcli.io.json_lines import CheckedLines
+
+FAR = 750_000
+"""Rows that fill more than the 8 MB from which types are taken."""
+
+
+def csv(path: Path, row: str, last: str) -> str:
+    path.write_text("confidence,hit\n" + f"{row}\n" * FAR + f"{last}\n")
+    return str(path)
+
+
+def jsonl(path: Path, last: str, rows: int = 300_000) -> str:
+    path.write_text('{"confidence": 0.5123, "hit": 1}\n' * rows + last)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("row", "last", "words"),
+    [
+        ("0.512345678,1", "abc,1", r"column 'confidence' holds 'abc' \(row 750001\), which is not a number"),
+        ("0.512345678,1", "0.5,yes", r"column 'hit' holds 'yes' \(row 750001\), which is not a whole number, as all"),
+        ("0.512345678,true", "0.5,x", r"column 'hit' holds 'x' \(row 750001\), which is not true or false, as all"),
+    ],
+)
+def test_a_csv_value_out_of_place_is_named_with_its_row(tmp_path, row, last, words):
+    with pytest.raises(DataError, match=words):
+        read_rows(csv(tmp_path / "a.csv", row, last))
+
+
+def test_a_csv_value_near_the_beginning_is_named_with_its_row(tmp_path):
+    (tmp_path / "a.csv").write_text("confidence,hit\n0.5,1\nabc,1\n0.2,0\n")
+    with pytest.raises(DataError, match=r"holds 'abc' \(row 2\)"):
+        read_rows(str(tmp_path / "a.csv"))
+
+
+@pytest.mark.parametrize(
+    ("last", "words"),
+    [
+        ('{"confidence": 0.7, "hit": "yes"}\n', r"'hit' holds numbers first and text later \(row 300001\)"),
+        ('\n{"confidence": "x", "hit": 1}\n', r"'confidence' holds numbers first and text later \(row 300001\)"),
+        ('{"confidence": 0.7, "hit":\n', r"is no valid JSON \(row 300001\)"),
+        # These two make pyarrow's parser crash.
+        ("null\n", "line 300001 is no JSON object"),
+        ('{"hit": 1, "x": ' + "[" * 100_000 + "]" * 100_000 + "}\n", "line 300001 is nested more than 500 deep"),
+        ('{"hit": 1, "x": ' + '{"a":' * 100_000 + "1" + "}" * 100_000 + "}\n", "line 300001 is nested more than 500"),
+    ],
+)
+def test_a_json_line_out_of_place_is_named_with_its_row(tmp_path, last, words):
+    with pytest.raises(DataError, match=words):
+        read_rows(jsonl(tmp_path / "a.jsonl", last))
+
+
+def test_fields_nobody_asked_for_may_come_and_change(tmp_path):
+    last = '{"confidence": 0.7, "hit": 0, "new": [1]}\n{"confidence": 0.7, "hit": 0, "new": "x"}\n'
+    assert read_rows(jsonl(tmp_path / "a.jsonl", last)).rows.n == 300_002
+
+
+def test_a_new_field_cannot_be_passed_on(run, tmp_path):
+    jsonl(tmp_path / "a.jsonl", '{"confidence": 0.7, "hit": 0, "new": 1}\n')
+    run("fit", "a.jsonl", "--method", "identity", "-o", "p.json")
+    ran = run("apply", "p.json", "a.jsonl", "-o", "out.jsonl", code=3)
+    assert "a field comes up that the first 8 MB of lines do not have" in ran.err
+    assert not Path("out.jsonl").exists()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+def test_lines_are_checked_wherever_blocks_begin(size):
+    import io
+
+    def read(text: str) -> bytes:
+        lines = CheckedLines(io.BytesIO(text.encode()))
+        found = b""
+        while block := lines.read(size):
+            found += block
+        return found
+
+    good = '\ufeff{"a": "null\\n[["}\n \t{"b": [[1, 2], {}]}\r\n\n  \n{"c": 1}'
+    assert read(good.removeprefix("\ufeff")).decode() == good.removeprefix("\ufeff")
+    if size > 2:
+        assert read(good).decode() == good
+    for bad in ("null", " [1]", '"x"', "\t3"):
+        with pytest.raises(DataError, match="line 6 is no JSON object"):
+            read(good.removeprefix("\ufeff") + "\n" + bad + "\n{}")
+
+
+def test_many_brackets_are_no_deep_nesting(tmp_path):
+    rows = [{"confidence": 0.5, "hit": i % 2, "x": [[j] for j in range(900)]} for i in range(20)]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert read_rows(str(tmp_path / "a.jsonl")).rows.n == 20
