@@ -11,9 +11,9 @@ in [0, 1] because every member is. Few rows leave every member near its prior me
 How the scales in `Prior` were chosen: on ten real data sets (`TUNED_ON` in benchmarks/estimator_study.py;
 calibration sets of 200, 1000 and 5000 rows). The optimum is flat: slopes of 0.3 … 0.8, shifts of 0.25 … 1 and
 asymmetries of 0.25 … 1 move the mean held-out Brier score and NLL by less than 0.5 %. The walk's knots,
-steps and ceiling were chosen with the other eleven data sets in view as well. The floor, the asymmetry and the weight of `odds`
-act where real data has few rows; they were chosen for the distance from the true curves of D1–D5, on other
-draws than the study reports.
+steps and ceiling were chosen with the other eleven data sets in view as well. The floor, the asymmetry and the
+weight of `odds` act where real data has few rows; they were chosen for the distance from the true curves of D1–D5,
+on other draws than the study reports.
 """
 
 from __future__ import annotations
