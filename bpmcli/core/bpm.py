@@ -76,7 +76,7 @@ def fit_bpm(
             raise FitError("the authors' bins of 20 rows are not available from a summary", "use --exact")
         counts, all_bins = _authors_counts(sample.n), author_scheme_bins(sample)
     else:
-        counts = scheme_counts(sample.n, schemes, bins, capped=sample.summarised)
+        counts = scheme_counts(sample.n, schemes, bins, capped=sample.reduced)
         all_bins = scheme_bins(sample, counts)
     f = objective(all_bins, family, variant)
     lower, upper = bounds(family, variant)

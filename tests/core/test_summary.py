@@ -356,3 +356,11 @@ def test_noise_of_a_weighted_summary_is_that_of_its_rows():
 def test_an_empty_summary_has_no_sample():
     with pytest.raises(DataError, match="no rows"):
         Accumulator().summary().to_sample()
+
+
+def test_schemes_of_kept_values_stop_at_3000_bins_too():
+    rng = np.random.default_rng(3)
+    x = np.round(rng.normal(2, 2, 80_000), 2)
+    sample = summary_of(x, rng.random(80_000) < sigmoid(x)).to_sample()
+    assert not sample.summarised  # few distinct values, all kept
+    assert max(fit_bpm(sample).schemes) == CAP[1]
