@@ -36,6 +36,7 @@ class Interval(NamedTuple):
     high: float
     level: float
     resamples: int
+    """Or draws from the posterior."""
 
 
 def merged(sample: Sample, cells: int = CELLS) -> Sample:
@@ -105,8 +106,8 @@ def metric_intervals(
     for name, value in known.items():
         own, base = METRICS[name].interval, centre.get(name)
         if own:
-            low, high = own(sample, options, level, runs, seed)
-            out[name] = Interval(min(low, value), max(high, value), level, runs)
+            low, high, draws = own(sample, options, level, seed)
+            out[name] = Interval(min(low, value), max(high, value), level, draws)
         elif base is not None and len(drawn[name]) > 1:
             low, high = _limits(METRICS[name], np.array(drawn[name]), base, level)
             out[name] = Interval(low + value - base, high + value - base, level, len(drawn[name]))

@@ -67,8 +67,8 @@ class Metric(NamedTuple):
     """Noise does not push it up, so percentiles of resamples need no correction."""
     again: Callable[[Sample, MetricOptions], Again] | None = None
     """Made for the resamples of one sample: a cheaper way to the same value within a thousandth of its noise."""
-    interval: Callable[[Sample, MetricOptions, float, int, int], tuple[float, float]] | None = None
-    """An interval without resampling: sample, options, level, draws, seed → low, high."""
+    interval: Callable[[Sample, MetricOptions, float, int], tuple[float, float, int]] | None = None
+    """An interval without resampling: sample, options, level, seed → low, high, number of draws."""
 
     def on_resamples(self, sample: Sample, options: MetricOptions) -> Again:
         """The metric for resamples of a sample; raises FitError where it has no value."""
@@ -246,10 +246,10 @@ def tce_of_curve(
     return tce_empirical(curve, sample, p), None, notices
 
 
-def _tce_interval(sample: Sample, options: MetricOptions, level: float, runs: int, seed: int) -> tuple[float, float]:
-    from bpmcli.core.tce_averaged import tce_interval
+def _tce_interval(sample: Sample, options: MetricOptions, level: float, seed: int) -> tuple[float, float, int]:
+    from bpmcli.core.tce_averaged import DRAWS, tce_interval
 
-    return tce_interval(sample, options.p, level, runs, seed)
+    return *tce_interval(sample, options.p, level, seed=seed), DRAWS
 
 
 @metric("tce", "error of a curve averaged over shapes, nearly unbiased", "bpmcli", everyday=False,

@@ -207,16 +207,16 @@ def test_draws_of_one_shape_have_the_textbook_variance() -> None:
 @pytest.mark.parametrize("name", odd_samples())
 def test_interval_of_tce_is_one_for_any_sample(name: str) -> None:
     sample = odd_samples()[name]
-    low, high = tce_interval(sample, 1.0, 0.95, 300)
+    low, high = tce_interval(sample, 1.0, 0.95)
     assert 0 <= low < high <= 1
-    assert tce_interval(sample, 1.0, 0.95, 300) == (low, high)
-    wide = tce_interval(sample, 1.0, 0.999, 300)
+    assert tce_interval(sample, 1.0, 0.95) == (low, high)
+    wide = tce_interval(sample, 1.0, 0.999)
     assert wide[0] <= low
     assert wide[1] >= high
 
 
 def test_interval_of_tce_narrows_like_the_root_of_n() -> None:
-    widths = [np.diff(tce_interval(drawn("D5", n), 1.0, 0.95, 2000))[0] for n in (1000, 16_000)]
+    widths = [np.diff(tce_interval(drawn("D5", n), 1.0, 0.95))[0] for n in (1000, 16_000)]
     assert 3 < widths[0] / widths[1] < 5.5
 
 
