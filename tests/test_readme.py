@@ -97,6 +97,27 @@ def test_readme_names_every_command_metric_method_and_exit_code():
         assert f"| {code} |" in README
 
 
+def test_what_a_summary_moves_is_said_alike_everywhere():
+    from bpmcli.core.notices import TEXTS
+
+    scale = (ROOT / "docs" / "SCALE.md").read_text(encoding="utf-8")
+    for text in (README, scale, TEXTS["summarised"][0], TEXTS["distinct-kept"][0]):
+        assert re.search(r"60,000 rows.{0,60}tce-bpm.{0,20}by up to 1e-4|60,000 rows.{0,60}moves it by up to 1e-4", text.replace("\n", " ").replace("`", ""))  # fmt: skip
+    for text in (README, scale):
+        assert re.findall(r"\((\S+) seen\)", text) == ["2e-4"]  # of ece-sweep
+
+
+def test_readme_names_the_keys_of_a_parameter_file(folder):
+    import json
+
+    steps = ("fit sample_data/digits_val.npz --method bpm-averaged --interval 0.9", "fit sample_data/digits_val.npz --classwise")  # fmt: skip
+    described = README.partition("## JSON")[2].partition("\n## ")[0]
+    for step in steps:
+        document = json.loads(shell(f"bpmcli {step} -q", folder).stdout)
+        for name in {*document, *document["fit"], *document.get("band", ()), *document.get("grouping", ())}:
+            assert re.search(rf"\b{name}\b", described), name
+
+
 def test_make_lists_its_targets():
     done = subprocess.run(["make", "-s"], cwd=ROOT, capture_output=True, text=True)
     for target in ("demo", "test", "lint", "types", "bench", "clean"):

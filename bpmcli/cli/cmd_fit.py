@@ -101,6 +101,11 @@ def fit(
         pictures.check_picture(plot, items, batch.pool, method)
     if out and output_dir:
         raise UsageError("-o and --output-dir exclude each other")
+    if format_ not in ("table", "json") and out in (None, "-") and not output_dir:
+        raise UsageError(
+            "without -o the parameters go to standard output, always as JSON",
+            f"-o params.json with --format {format_}, or leave --format out",
+        )
     if len(items) > 1 and not (batch.pool or output_dir):
         raise UsageError(
             f"{len(items)} inputs need {len(items)} parameter files", "--output-dir DIR, or --pool for one"
@@ -177,7 +182,7 @@ def _table(documents: list[tuple[str, Mapping[str, Any]]]) -> Any:
             "method": document["method"],
             **_groups(document),
             **scalars,
-            **({"TCE": tce} if tce is not None else {}),
+            **({"tce" if document["method"] == "bpm-averaged" else "tce-bpm": tce} if tce is not None else {}),
             **facts,
             "rows": sample["n"],
             "accuracy": sample["accuracy"],

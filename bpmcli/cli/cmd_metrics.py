@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
 from bpmcli import __version__
-from bpmcli.cli.options import BatchArgs, CurveArgs, InputArgs, OptionalInputs, OutputArgs, ScaleArgs, Seed, command
+from bpmcli.cli.options import (
+    FEWEST_RESAMPLES,
+    BatchArgs,
+    CurveArgs,
+    InputArgs,
+    OptionalInputs,
+    OutputArgs,
+    ScaleArgs,
+    Seed,
+    command,
+)
 from bpmcli.errors import BpmError, UsageError
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -26,7 +36,7 @@ def metrics(
     binning: Annotated[str, typer.Option("--binning", help="mass or width.")] = "mass",
     interval: Annotated[float | None, typer.Option("--interval", metavar="LEVEL", help="Bootstrap intervals, e.g. 0.95.")] = None,
     resamples: Annotated[int, typer.Option("--resamples", help="Resamples behind the intervals.")] = 1000,
-    gate_confidence: Annotated[float | None, typer.Option("--gate-confidence", metavar="LEVEL", help="--fail-above only when sure: the lower bound must exceed X.")] = None,
+    gate_confidence: Annotated[float | None, typer.Option("--gate-confidence", metavar="LEVEL", help="--fail-above only when sure: the lower bound must exceed X. Best with tce.")] = None,
     noise_floor: Annotated[bool, typer.Option("--noise-floor", help="Also what a perfectly calibrated model would score.")] = False,
     noise_runs: Annotated[int, typer.Option("--noise-runs", help="Simulated outcomes behind the noise floor.")] = 200,
     bins_table: Annotated[bool, typer.Option("--bins-table", help="The bins themselves, for any plotter.")] = False,
@@ -49,6 +59,7 @@ def metrics(
       bpmcli metrics test.npz
       bpmcli metrics runs/ -j 0 --format csv > all.csv
       bpmcli metrics preds.parquet --fail-above tce-bpm=0.03
+      bpmcli metrics preds.parquet --fail-above tce=0.03 --gate-confidence 0.95    only when surely above
     """
     from bpmcli.cli import console, gates, views
     from bpmcli.cli.render import show
@@ -82,6 +93,8 @@ def metrics(
         raise UsageError("--noise-runs and --resamples must be positive")
     # A one-sided bound at level c is the end of a two-sided interval at level 2c - 1.
     level = gates.interval_level(interval, gate_confidence, bool(limits))
+    if level is not None and resamples < FEWEST_RESAMPLES:
+        raise UsageError(f"--resamples must be at least {FEWEST_RESAMPLES}, not {resamples}", "1000 are usual")
     names = check_metric_names(metric or None)
     # A gate measures its metric even if it was not asked for: it must never pass by omission.
     names += [g.metric for g in [*limits, *rises] if g.metric not in names]
@@ -100,8 +113,15 @@ def metrics(
         "gates": [v._asdict() for v in verdicts],
     }
     if records:
-        table = views.bins(records) if bins_table else views.metrics(records, wide=format_ == "csv")
-        show(format_, views.within(table) if format_ in ("table", "markdown") else table, document)
+        read_by_eye = format_ in ("table", "markdown")
+        tables = [views.bins(records)] if bins_table else []
+        if not bins_table or (read_by_eye and (noise_floor or level)):
+            tables.insert(0, views.metrics(records, wide=format_ == "csv"))
+        for number, table in enumerate(tables):
+            if number:
+                print()
+            show(format_, views.within(table) if read_by_eye else table, document)
+        _explain_least_p_value(records, noise_runs)
     if plot and records:
         failed = {name for name, _ in failures}
         pictures.reliability(plot, [i.path for i in items if i.path not in failed], read.resolve(), n_bins, batch.pool)
@@ -113,6 +133,16 @@ def metrics(
     if failures:
         return failures[0][1].exit_code if len(items) == len(failures) else 3
     return 0 if all(v.passed for v in verdicts) else 1
+
+
+def _explain_least_p_value(records: Sequence[Mapping[str, Any]], runs: int) -> None:
+    """Said where a P-value is as small as the number of runs allows."""
+    from bpmcli.cli import console
+
+    least = 1 / (runs + 1)
+    found = [floor for record in records for floor in record.get("noise_floor", {}).values() if floor]
+    if any(floor["p_value"] is not None and floor["p_value"] <= least * (1 + 1e-9) for floor in found):
+        console.note(f"note: a P-value of {least:.5f} is the least that {runs} runs can give: it may be far smaller")
 
 
 def asdict_json(options: Any) -> dict[str, Any]:

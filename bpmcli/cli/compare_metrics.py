@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from bpmcli.cli.compare_truths import TruthArgs, check_targets, facts, parse_sizes, records, write_tidy
-from bpmcli.cli.options import CurveArgs, InputArgs, OutputArgs, Seed, command
+from bpmcli.cli.options import FEWEST_RESAMPLES, CurveArgs, InputArgs, OutputArgs, Seed, command
 from bpmcli.errors import BpmError, UsageError
 
 SIZES = "2000"
@@ -53,6 +53,13 @@ def compare_metrics(
     return _truths(truths, names, options, read, seed, format_)
 
 
+def _refuse_truth_options(args: TruthArgs) -> None:
+    """What only --truth knows what to do with."""
+    for option in ("density_from", "rows", "resume", "plot"):
+        if getattr(args, option) is not None:
+            raise UsageError(f"--{option.replace('_', '-')} goes with --truth", "bpmcli compare metrics --truth D1")
+
+
 def _files(inputs: Sequence[str], names: tuple[str, ...], options: Any, read: InputArgs, args: TruthArgs, format_: str) -> int:  # fmt: skip
     from bpmcli.cli import console
     from bpmcli.cli.render import Table, show
@@ -60,9 +67,7 @@ def _files(inputs: Sequence[str], names: tuple[str, ...], options: Any, read: In
     from bpmcli.engines.tasks import MeasureFile
     from bpmcli.io.paths import expand
 
-    for option in ("density_from", "rows", "resume", "plot"):
-        if getattr(args, option) is not None:
-            raise UsageError(f"--{option.replace('_', '-')} goes with --truth", "bpmcli compare metrics --truth D1")
+    _refuse_truth_options(args)
     check_targets(args.out, None)
     items = expand(inputs)
     found, code = [], 0
@@ -93,7 +98,7 @@ def _files(inputs: Sequence[str], names: tuple[str, ...], options: Any, read: In
 def _paired(inputs: Sequence[str], names: tuple[str, ...], options: Any, read: InputArgs, args: TruthArgs, level: float, resamples: int, seed: int, format_: str) -> int:  # fmt: skip
     from bpmcli.cli import console
     from bpmcli.cli.render import Table, show
-    from bpmcli.core.paired import paired_differences
+    from bpmcli.core.paired import paired_differences, same_rows
     from bpmcli.io.paths import expand
     from bpmcli.io.readers import read_rows
 
@@ -101,12 +106,19 @@ def _paired(inputs: Sequence[str], names: tuple[str, ...], options: Any, read: I
     if len(items) != 2:
         hint = "bpmcli compare metrics old.npz new.npz --paired"
         raise UsageError(f"--paired takes two files of the same rows, not {len(items)}", hint)
-    if not 0 < level < 1 or resamples < 1:
-        raise UsageError("--interval must lie between 0 and 1, and --resamples must be positive")
+    if not 0 < level < 1:
+        raise UsageError(f"--interval must lie between 0 and 1, not {level:g}")
+    if resamples < FEWEST_RESAMPLES:
+        raise UsageError(f"--resamples must be at least {FEWEST_RESAMPLES}, not {resamples}", "1000 are usual")
+    _refuse_truth_options(args)
     check_targets(args.out, None)
     first, second = (read_rows(item.path, read.resolve()) for item in items)
     for item, loaded in zip(items, (first, second), strict=True):
         console.show_notices(loaded.notices, item.path)
+    try:
+        same_rows(first.rows, second.rows)
+    except BpmError as error:
+        raise error.at(f"{items[0].path} and {items[1].path}") from None
     found = [d._asdict() for d in paired_differences(first.rows, second.rows, names, options, level, resamples, seed)]
     head = ["metric", "first", "second", "difference", f"{100 * level:g} % low", "high", "P-value"]
     title = f"{items[1].path} less {items[0].path}, on the same {first.rows.n} rows (negative: the second is better)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
@@ -26,10 +27,22 @@ def _styled(text: str, code: str) -> str:
     return f"\033[{code}m{text}\033[0m"
 
 
+def _wrapped(text: str) -> str:
+    """One line, broken at words where a terminal would break it anywhere. Tables stay as they are."""
+    if not sys.stderr.isatty() or "\n" in text:
+        return text
+    try:
+        width = int(os.environ.get("COLUMNS") or os.get_terminal_size(sys.stderr.fileno()).columns)
+    except (OSError, ValueError):
+        width = 80
+    hang = "    " if text.startswith("  ") else "  "
+    return textwrap.fill(text, max(width, 20), subsequent_indent=hang, break_long_words=False, break_on_hyphens=False)
+
+
 def note(text: str) -> None:
     """Something worth knowing."""
     if not quiet:
-        print(text, file=sys.stderr)
+        print(_wrapped(text), file=sys.stderr)
 
 
 def show_notices(notices: Iterable[Notice], where: str = "") -> None:
@@ -38,21 +51,22 @@ def show_notices(notices: Iterable[Notice], where: str = "") -> None:
         return
     for item in dict.fromkeys(notices):
         place = f"{where}: " if where else ""
-        print(f"{_styled('note:', '33')} {place}{item}", file=sys.stderr)
+        print(_wrapped(f"note: {place}{item}").replace("note:", _styled("note:", "33"), 1), file=sys.stderr)
         if item.hint:
-            print(f"  hint: {item.hint}", file=sys.stderr)
+            print(_wrapped(f"  hint: {item.hint}"), file=sys.stderr)
 
 
 def show_error(error: BpmError) -> None:
     """Two lines: what and where, and the simplest fix."""
-    print(f"bpmcli: {_styled('error:', '31')} {error.message}", file=sys.stderr)
+    text = _wrapped(f"bpmcli: error: {error.message}")
+    print(text.replace("error:", _styled("error:", "31"), 1), file=sys.stderr)
     if error.hint:
-        print(f"  hint: {error.hint}", file=sys.stderr)
+        print(_wrapped(f"  hint: {error.hint}"), file=sys.stderr)
 
 
 def fail(text: str) -> None:
     """A verdict: shown even when quiet."""
-    print(_styled(text, "31"), file=sys.stderr)
+    print(_styled(_wrapped(text), "31"), file=sys.stderr)
 
 
 def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:

@@ -44,7 +44,9 @@ class Verdict(NamedTuple):
                 f"({rise:+.5f}), {verb} the {self.limit:g} allowed"
             )
         if self.bound is not None:
-            where = "within" if self.passed else "and surely above"
+            where = (
+                "and surely above" if not self.passed else "within" if self.value <= self.limit else "not surely above"
+            )
             value = f"{self.value:.5f} (at least {self.bound:.5f})"
             return f"{self.input}: {self.metric} = {value}, {where} the limit {self.limit:g}"
         verb = "within" if self.passed else f"{self.value - self.limit:.5f} above"
@@ -124,13 +126,13 @@ def interval_level(interval: float | None, confidence: float | None, gated: bool
     if confidence is None:
         return interval or 0.0
     if not gated:
-        raise UsageError("--gate-confidence goes with --fail-above", "--fail-above ece=0.05 --gate-confidence 0.95")
+        raise UsageError("--gate-confidence goes with --fail-above", "--fail-above tce=0.03 --gate-confidence 0.95")
     if confidence <= 0.5:
         raise UsageError(f"--gate-confidence must exceed 0.5, not {confidence:g}")
     if interval is not None and abs(interval - (2 * confidence - 1)) > 1e-9:
         raise UsageError(
-            f"--gate-confidence {confidence:g} is the lower end of --interval {2 * confidence - 1:g}",
-            "give one of them",
+            "--gate-confidence C looks at the lower end of the interval of level 2C − 1",
+            f"leave --interval out or give {2 * confidence - 1:g}",
         )
     return 2 * confidence - 1
 

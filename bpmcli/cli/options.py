@@ -39,6 +39,10 @@ Jobs = Annotated[
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random draw.")]
 
 
+FEWEST_RESAMPLES = 20
+"""Of fewer the ends of an interval say nothing."""
+
+
 class InputArgs(NamedTuple):
     """How to read the inputs."""
 
@@ -57,6 +61,8 @@ class InputArgs(NamedTuple):
         """As the readers take them."""
         from bpmcli.io.layout import InputOptions
 
+        if group == "":
+            raise UsageError("--by needs the name of a column")
         return InputOptions(**self._asdict(), group=group)
 
 

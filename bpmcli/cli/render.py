@@ -116,8 +116,9 @@ def _rich(table: Table) -> None:
     console = Console()
     right = _numeric(table)
     for number, chosen in enumerate(_fitting(table, console.width)):
-        title = Text(table.title) if table.title and number == 0 else None
-        drawn = RichTable(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+        if table.title and number == 0:
+            console.print(Text(table.title, style="italic"))  # not RichTable's, which wraps at the table's width
+        drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
         for i in chosen:
             drawn.add_column(Text(table.columns[i]), justify="right" if right[i] else "left", overflow="fold")
         for row in table.rows:
@@ -126,11 +127,12 @@ def _rich(table: Table) -> None:
 
 
 def _fitting(table: Table, width: int) -> list[list[int]]:
-    """Columns in groups that fit side by side, the first column repeated in each: figures never fold."""
+    """Columns in groups that fit side by side, what tells rows apart repeated in each: figures never fold."""
     widths = [max([len(name), *(len(short(row[i])) for row in table.rows)]) + 3 for i, name in enumerate(table.columns)]
-    groups: list[list[int]] = [[0]]
-    for i in range(1, len(widths)):
-        if len(groups[-1]) > 1 and sum(widths[k] for k in groups[-1]) + widths[i] > width:
-            groups.append([0])
+    keys = [0, 1] if list(table.columns[:2]) == ["input", "group"] else [0]
+    groups: list[list[int]] = [[*keys]]
+    for i in range(len(keys), len(widths)):
+        if len(groups[-1]) > len(keys) and sum(widths[k] for k in groups[-1]) + widths[i] > width:
+            groups.append([*keys])
         groups[-1].append(i)
     return groups

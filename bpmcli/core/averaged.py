@@ -45,6 +45,9 @@ HOPELESS = 25.0
 BOX = 12.0
 """Parameters stay within ±12: a slope of e^12 is a step already."""
 
+LEAST_DROP = 8.0
+"""A curve with d parameters that is 8 + d nats less likely than the best is no draw: P < 0.001 by its χ²."""
+
 CHUNK = 1 << 15
 
 
@@ -162,6 +165,7 @@ def _choose(rows: npt.NDArray[np.bool_], yes: Floats, no: Floats) -> Floats:
 class Mixture:
     """Every member at its optimum, with its weight."""
 
+    cells: Cells
     batches: tuple[Batch, ...]
     found: tuple[Posterior, ...]
     weights: Floats
@@ -179,21 +183,31 @@ class Mixture:
 
         A member is drawn as often as it weighs, and around its optimum η moves as far as θ ~ N(θ̂, H⁻¹)
         moves it to first order. (Not η of a drawn θ: where θ runs along a ridge, a straight step leaves it.)
+        Curves that the rows rule out are drawn again: where all is saturated, one side has no second order.
         """
         ends = np.floor(np.cumsum(self.weights) * runs + 0.5).astype(np.int64)
         counts = np.diff(ends, prepend=0).tolist()
+        n = self.cells.log_odds.size
         out = []
         for batch, found in zip(self.batches, self.found, strict=True):
             batch = copy(batch)
-            batch.place(log_odds)
+            batch.place(np.concatenate([self.cells.log_odds, log_odds]))
             g, miss, jacobian = batch.evaluate(found.theta)
             for i, theta in enumerate(found.theta):
                 if count := counts.pop(0):
                     root = np.linalg.cholesky(found.information[i]).T
                     moves = np.linalg.solve(root, rng.standard_normal((theta.size, count)))
-                    slopes = jacobian[i] / g[i] / miss[i]
-                    out.append(np.log(g[i]) - np.log(miss[i]) + moves.T @ slopes)
+                    best = np.log(g[i]) - np.log(miss[i])
+                    eta = best + moves.T @ (jacobian[i] / g[i] / miss[i])
+                    drop = self._log_likelihood(best[None, :n]) - self._log_likelihood(eta[:, :n])
+                    likely = eta[drop < LEAST_DROP + theta.size]
+                    out.append(np.resize(likely if likely.size else best, (count, best.size))[:, n:])
         return np.concatenate(out)
+
+    def _log_likelihood(self, eta: Floats) -> Floats:
+        log_g, log_miss = -np.logaddexp(0.0, -eta), -np.logaddexp(0.0, eta)
+        found: Floats = log_g @ self.cells.hits + log_miss @ (self.cells.mass - self.cells.hits)
+        return found
 
 
 Weigh = Callable[[Batch, Posterior], Floats]
@@ -207,7 +221,7 @@ def fit_mixture(cells: Cells, prior: Prior, weigh: Weigh) -> Mixture:
     logs = np.concatenate([weigh(b, f) for b, f in zip(batches, found, strict=True)])
     weights = np.exp(logs - logs.max())
     weights = np.where(weights < NEGLIGIBLE * weights.sum(), 0.0, weights)
-    return Mixture(batches, found, weights / weights.sum())
+    return Mixture(cells, batches, found, weights / weights.sum())
 
 
 def by_evidence(batch: Batch, found: Posterior) -> Floats:

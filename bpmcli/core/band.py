@@ -47,7 +47,7 @@ def curve_band(
     if entry.draws:
         g = entry.fit(rows, options).calibrator(x)[0]
         low, high = np.quantile(entry.draws(rows, x, DRAWS, rng), [0.5 - level / 2, 0.5 + level / 2], axis=0)
-        return Band(level, "posterior", DRAWS, GRID.tolist(), np.minimum(low, g).tolist(), np.maximum(high, g).tolist())
+        return Band(level, "posterior", DRAWS, GRID.tolist(), *_rising(np.minimum(low, g), np.maximum(high, g)))
     cells = merged(rows.sample)
     if rows.sample.n > 20 * BIN_CAP[1] and options.metrics.bins is None:
         options = replace(options, metrics=replace(options.metrics, bins=BIN_CAP))
@@ -64,4 +64,9 @@ def curve_band(
     limits = np.array([bias_corrected(values[:, i], float(centre[i]), level) for i in range(x.size)])
     moved = entry.fit(rows, options).calibrator(x)[0] - centre
     low, high = np.clip(limits.T + moved, 0.0, 1.0)
-    return Band(level, "resamples", len(drawn), GRID.tolist(), low.tolist(), high.tolist())
+    return Band(level, "resamples", len(drawn), GRID.tolist(), *_rising(low, high))
+
+
+def _rising(low: Floats, high: Floats) -> tuple[list[float], list[float]]:
+    """The least band around these limits whose ends do not fall: the curve does not either."""
+    return np.minimum.accumulate(low[::-1])[::-1].tolist(), np.maximum.accumulate(high).tolist()

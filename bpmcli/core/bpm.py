@@ -73,7 +73,7 @@ def fit_bpm(
     check_family(family, variant, optimizer)
     if variant == "authors":
         if sample.summarised:
-            raise FitError("the authors' bins of 20 rows are not available from a summary", "use --exact")
+            raise FitError("the authors' bins of 20 rows are not available from a summary", "use --exact, on rows")
         counts, all_bins = _authors_counts(sample.n), author_scheme_bins(sample)
     else:
         counts = scheme_counts(sample.n, schemes, bins, capped=sample.reduced)
@@ -90,9 +90,9 @@ def fit_bpm(
             used, best = "nelder-mead, then newton", None
     if family is IDENTITY:
         best, used = Minimum(np.empty(0), f(np.ones(1))[0], 1, True), "none"
-    elif sample.accuracy in (0.0, 1.0):
+    elif sample.one_outcome:
         # The optimum lies at infinity in many directions; this is the flat one.
-        flat = _flat(family, FLAT if sample.accuracy == 1.0 else -FLAT)
+        flat = _flat(family, FLAT if sample.one_outcome == "hits" else -FLAT)
         best, used, notices = Minimum(flat, f(flat)[0], 1, True), optimizer, []
     elif start is not None:
         best = minimise(f, np.array(start), lower, upper)

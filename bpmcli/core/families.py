@@ -53,7 +53,7 @@ def _logit_derivatives(eta: Floats) -> tuple[Floats, Floats, Floats, Floats]:
 
 def _log_inverse(eta: Floats) -> Pair:
     eta = np.minimum(eta, 0.0)  # a probability stops at 1
-    return np.exp(eta), -np.expm1(eta)
+    return np.exp(eta), 0.0 - np.expm1(eta)  # never -0.0
 
 
 def _log_derivatives(eta: Floats) -> tuple[Floats, Floats, Floats, Floats]:

@@ -5,6 +5,9 @@ distribution. Neighbouring cells are first merged into at most CELLS, which move
 than the resampling error; what it does move is added back, so the interval stands around the exact
 value. Percentiles, bias-corrected (Efron 1987) unless the metric is free of bias already. A metric
 that knows its own posterior is not resampled.
+
+Rows drawn again cannot tell noise from error: the ECE of a calibrated model is all noise, and on its
+resamples there is more of it. A curve can, so no interval begins above that of `tce`.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import numpy as np
 
 from bpmcli.core.metrics import METRICS, Again, Metric, MetricOptions
 from bpmcli.core.sample import Floats, Ints, Sample
+from bpmcli.core.tce_averaged import tce_interval
 from bpmcli.errors import FitError
 
 CELLS = 2000
@@ -91,6 +95,7 @@ def metric_intervals(
 ) -> dict[str, Interval | None]:
     """An interval for every metric in `values`; None where the metric itself is missing."""
     out: dict[str, Interval | None] = dict.fromkeys(values)
+    least = tce_interval(sample, options.p, level, seed)[0]
     known = {name: value for name, value in values.items() if value is not None}
     cells = merged(sample)
     if options.bins is None and sample.n > 20 * BIN_CAP[1]:
@@ -110,7 +115,7 @@ def metric_intervals(
             out[name] = Interval(min(low, value), max(high, value), level, draws)
         elif base is not None and len(drawn[name]) > 1:
             low, high = _limits(METRICS[name], np.array(drawn[name]), base, level)
-            out[name] = Interval(low + value - base, high + value - base, level, len(drawn[name]))
+            out[name] = Interval(min(low + value - base, max(least, 0.0)), high + value - base, level, len(drawn[name]))
     return out
 
 
@@ -125,16 +130,10 @@ def tried(f: Again, sample: Sample) -> float | None:
 def _limits(entry: Metric, drawn: Floats, value: float, level: float) -> tuple[float, float]:
     """Percentiles, corrected for bias unless the metric is free of it; the value always lies within."""
     if entry.debiased:
-        low, high = percentiles(drawn, level)
+        low, high = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2]).tolist()
     else:
         low, high = bias_corrected(drawn, value, level)
     return min(low, value), max(high, value)
-
-
-def percentiles(drawn: Floats, level: float) -> tuple[float, float]:
-    """The middle `level` of what was drawn."""
-    low, high = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2])
-    return float(low), float(high)
 
 
 def bias_corrected(drawn: Floats, value: float, level: float) -> tuple[float, float]:

@@ -95,7 +95,8 @@ def reduce_logits(logits: npt.NDArray[np.generic], first_row: int = 0) -> Reduce
         lost = ~((np.abs(peak) <= PLAIN_LIMIT) & (rest > SMALLEST_REST))
         if lost.any():
             rows = np.flatnonzero(lost)
-            relative = z[rows].astype(np.float64) - peak[rows, None]
+            with np.errstate(over="ignore"):  # as far below as -inf
+                relative = z[rows].astype(np.float64) - peak[rows, None]
             margin[rows] = _minus_log(_one_pass(relative, buffer[: rows.size]).rest)
         if several:
             close = margin <= CLOSE
@@ -198,6 +199,7 @@ def _minus_log(rest: Floats) -> Floats:
 
 def log_softmax(logits: Floats) -> Floats:
     """log softmax along the rows, without overflow."""
-    z: Floats = logits - logits.max(axis=1, keepdims=True)
+    with np.errstate(over="ignore"):
+        z: Floats = logits - logits.max(axis=1, keepdims=True)
     z -= np.log(np.exp(z).sum(axis=1, keepdims=True))
     return z

@@ -69,7 +69,15 @@ class Sample:
 
     @cached_property
     def accuracy(self) -> float:
-        return float(np.sum(self.hits)) / self.n
+        # Weights leave rounding in the sum.
+        return 1.0 if self.one_outcome == "hits" else min(float(np.sum(self.hits)) / self.n, 1.0)
+
+    @cached_property
+    def one_outcome(self) -> str | None:
+        """`hits` or `misses`, if there is nothing else. Cell by cell: a sum of weights may round to 1, or miss it."""
+        if not self.hits.any():
+            return "misses"
+        return "hits" if bool((self.hits >= self.mass * (1.0 - 1e-14)).all()) else None
 
     @cached_property
     def mean_confidence(self) -> float:

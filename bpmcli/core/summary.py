@@ -34,6 +34,11 @@ BARE_FLOOR = 2.0**-54
 
 _MOST = 1 << (62 - KEPT_BITS + MANTISSA_BITS)  # rows a cell can take before its sum overflows: 10^12
 
+_HEAVIEST = 1e80
+"""Sums of such weights and of their squares are far from overflowing."""
+
+RATIOS = "only ratios of weights count: divide them all by the largest"
+
 Column = npt.NDArray[Any]
 
 _Convert = Callable[[Any, Column, Bools], int]
@@ -131,6 +136,8 @@ class Accumulator:
             bad = ~np.isfinite(weights) | (weights < 0)
             if bad.any():
                 raise DataError(f"weights must be finite and not negative, found {weights[bad][0]}")
+            if weights.max(initial=0.0) > _HEAVIEST:
+                raise DataError(f"a weight of {weights.max():g} is too large to be summed up", RATIOS)
             if not weights.all():
                 keep = weights > 0
                 log_odds, hits, weights = log_odds[keep], hits[keep], weights[keep]
@@ -207,6 +214,8 @@ class Accumulator:
 
     def summary(self) -> Summary:
         """What was added, without the empty cells."""
+        if self.n and self.weight_squares is not None and self.weight_squares < _HEAVIEST**-2:
+            raise DataError("the weights are too small to be squared", RATIOS)
         if self._few is not None and not self._few.settle():
             self._spill()
         if self._few is not None:

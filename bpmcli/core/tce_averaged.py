@@ -23,9 +23,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bpmcli.core.averaged import Mixture, Posterior, fit_mixture
-from bpmcli.core.intervals import percentiles
 from bpmcli.core.sample import Floats, Sample, sigmoid
-from bpmcli.core.shapes import Batch, Cells, Prior, cells_of
+from bpmcli.core.shapes import Batch, Prior, cells_of
 
 WIDER = 2.0
 SHIFT = 0.25
@@ -58,8 +57,9 @@ class MatchedCurve(NamedTuple):
         g, miss = self.mixture.curve(log_odds)
         return _distance(np.log(g) - np.log(miss) + self.shift, log_odds)
 
-    def tce_draws(self, cells: Cells, p: float, runs: int, rng: np.random.Generator) -> Floats:
+    def tce_draws(self, p: float, runs: int, rng: np.random.Generator) -> Floats:
         """TCE_p of curves from the posterior, over confidences from theirs: masses ~ Dirichlet (Rubin 1981)."""
+        cells = self.mixture.cells
         error = np.abs(_distance(self.mixture.draws(cells.log_odds, runs, rng) + self.shift, cells.log_odds)) ** p
         masses = rng.standard_gamma(cells.mass, size=error.shape)
         found: Floats = (np.sum(masses * error, axis=1) / masses.sum(axis=1)) ** (1 / p)
@@ -109,5 +109,6 @@ def tce_averaged(sample: Sample, p: float = 1.0) -> AveragedTce:
 
 def tce_interval(sample: Sample, p: float, level: float, seed: int = 0) -> tuple[float, float]:
     """Percentiles of the TCE over the posterior of the unbiased curve: no refits."""
-    drawn = unbiased_curve(sample).tce_draws(cells_of(sample), p, DRAWS, np.random.default_rng(seed))
-    return percentiles(drawn, level)
+    drawn = unbiased_curve(sample).tce_draws(p, DRAWS, np.random.default_rng(seed))
+    low, high = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2])
+    return float(low), float(high)

@@ -20,12 +20,15 @@ from bpmcli.errors import BpmError, DataError
 from bpmcli.io.columns import Lists
 from bpmcli.io.layout import NAMES, InputOptions, Layout, understand
 from bpmcli.io.params import Params
-from bpmcli.io.readers import stream_rows
+from bpmcli.io.readers import SUMMARY_KEY, stream_rows
 from bpmcli.io.sources import open_source, suffix_of
 from bpmcli.io.writers import open_writer
 
 RENAMED = (("logprob", "prob"), ("log_prob", "prob"), ("logit", "prob"))
 """What was logits comes out as probabilities, and is called so."""
+
+UNSEEN_SHOWN = 5
+"""Groups without a curve that a notice names."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ class ApplyFile:
     def _run(self, path: str, output: str, suffix: str) -> Applied:
         calibrator = self.params.calibrator
         source = open_source(path)
+        if SUMMARY_KEY in source.metadata:
+            raise DataError("is a summary: it has no rows to calibrate", "give the files that were summarised")
         # Text stays as it is from csv to csv; elsewhere columns get their types.
         source.keep_text = (suffix or source.suffixes[0]).startswith((".csv", ".tsv"))
         layout = layout_for_apply(source, self.options, self.params)
@@ -84,8 +89,12 @@ class ApplyFile:
             code = "argmax-changed" if self.allow_argmax_change else "argmax-kept"
             notices.append(notice(code, count=odd["below"]))
         if odd["unseen"]:
-            unseen = sum(key.startswith("unseen:") for key in odd)
-            notices.append(notice("groups-unseen", rows=odd["unseen"], count=unseen))
+            unseen = sorted(key.partition(":")[2] for key in odd if key.startswith("unseen:"))
+            what = "1 group without a curve of its own"
+            if len(unseen) > 1:
+                what = f"{len(unseen)} groups without a curve of their own"
+            names = ", ".join(unseen[:UNSEEN_SHOWN]) + (", …" if len(unseen) > UNSEEN_SHOWN else "")
+            notices.append(notice("groups-unseen", count=odd["unseen"], what=what, names=names))
         return Applied(output, n, before / n, after / n, tuple(notices))
 
     def _by_group(self, rows: Rows, layout: Layout, odd: Counter[str]) -> tuple[Any, Any]:

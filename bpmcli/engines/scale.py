@@ -95,9 +95,9 @@ def pool_inputs(
         error = first_error(loaded)
         if error is not None:
             raise error
-        return pooled(loaded)
+        return pooled(loaded, [item.path for item in items])
     if distributions:
-        raise UsageError("this method needs the scores of every row, which a summary does not keep", "use --exact")
+        raise UsageError("this needs the scores of every row, which a summary does not keep", "leave --summary out")
     one = as_loaded(summarise_inputs(items, options, scale, watch))
     return one.rows, one.notices
 

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from bpmcli.core.metrics import MetricOptions, measure
 from bpmcli.core.notices import Notice
 from bpmcli.core.rows import Rows, pool
-from bpmcli.errors import DataError
 from bpmcli.io.layout import InputOptions
 from bpmcli.io.paths import Input
 from bpmcli.io.readers import Loaded, read_rows
@@ -144,11 +143,11 @@ def true_tce(metadata: Mapping[str, str]) -> float | None:
     return float(value) if sound else None
 
 
-def pooled(loaded: Sequence[Loaded]) -> tuple[Rows, tuple[Notice, ...]]:
+def pooled(loaded: Sequence[Loaded], paths: Sequence[str]) -> tuple[Rows, tuple[Notice, ...]]:
     """Several files as one sample."""
-    targets = {part.rows.target for part in loaded}
-    if len(targets) > 1:
-        raise DataError("inputs of different kinds cannot be pooled")
+    from bpmcli.io.summaries import check_kinds
+
+    check_kinds([(path, part.rows.target) for path, part in zip(paths, loaded, strict=True)])
     notices = tuple(n for part in loaded for n in part.notices)
     if any(part.summarised for part in loaded):
         from bpmcli.engines.scale import pooled_summaries

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -70,7 +71,9 @@ def first_fault(lines: Iterable[bytes], column: str | None = None) -> str | None
     before = None
     for row, line in enumerate((line for line in lines if line.strip()), start=1):
         try:
-            value = json.loads(line)
+            value = json.loads(line, parse_float=_finite)
+        except OverflowError as error:
+            return f"holds {str(error)[:20]}, which is too large for a number (row {row})"
         except (ValueError, RecursionError):
             return f"is no valid JSON (row {row})"
         kind = _kind(value.get(column)) if column and isinstance(value, dict) else None
@@ -86,6 +89,13 @@ def lines_of(stream: Any) -> Iterator[bytes]:
         *whole, rest = (rest + block).split(b"\n")
         yield from whole
     yield rest
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise OverflowError(text)
+    return value
 
 
 def _kind(value: Any) -> str | None:

@@ -123,6 +123,8 @@ def understand(source: Source, options: InputOptions, outcomes: bool = True) -> 
             f"--event calibrates P(y = 1), and this file has scores of {n_classes} classes",
             "leave --event out, or name the column of P(y = 1) with --probs",
         )
+    if options.group and (group := columns.get(options.group)) and group.width is not None:
+        raise DataError(f"'{group.name}' must hold one value per row", "name another column with --by")
     one = chosen.one if outcomes else lambda role: None
     layout = Layout(
         kind, scores, binary, classes,

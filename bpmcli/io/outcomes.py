@@ -25,6 +25,9 @@ def hits_of(batch: Batch, layout: Layout, reduced: Reduced | None, scores: Array
     if layout.target == EVENT:
         return _booleans(batch, layout.label)
     if layout.prediction:
+        for name in (layout.prediction, layout.label):
+            if isinstance(batch.columns[name], Lists) or np.ndim(batch.columns[name]) != 1:
+                raise DataError(f"'{name}' must hold one value per row")
         predictions = np.asarray(batch.columns[layout.prediction])
         values = np.asarray(labels)
         if (predictions.dtype.kind == "U") != (values.dtype.kind == "U"):

@@ -77,7 +77,7 @@ def load_params(path: str) -> Params:
     try:
         document = load_document(path, SCHEMA, VERSION, "written by `bpmcli fit`")
         method = document.get("method")
-        if method not in METHODS:
+        if not isinstance(method, str) or method not in METHODS:
             raise DataError(f"unknown method '{method}'", "known: " + ", ".join(METHODS))
         parameters = document.get("parameters")
         if not isinstance(parameters, dict):

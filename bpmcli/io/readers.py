@@ -123,9 +123,10 @@ def complete_batches(
             batch = _nan_is_missing(batch)
         if batch.missing is not None and batch.missing.any():
             if not options.skip_missing:
-                row = batch.start + int(np.flatnonzero(batch.missing)[0]) + 1
+                row = int(np.flatnonzero(batch.missing)[0])
+                where = next(f" in '{name}'" for name, null in batch.nulls.items() if null[row])
                 raise DataError(
-                    f"a value is missing (row {row}{others(batch.missing)})",
+                    f"a value is missing{where} (row {batch.start + row + 1}{others(batch.missing)})",
                     "--skip-missing leaves such rows out",
                 )
             odd["missing-skipped"] += int(batch.missing.sum())

@@ -50,12 +50,14 @@ class _ArrowSource(Source):
         for record in self.record_batches(None if rest else list(dict.fromkeys(names)), numeric):
             columns: dict[str, Array | Lists] = {}
             missing: Array | None = None
+            nulls: dict[str, Array] = {}
             for name in names:
                 columns[name], null = from_arrow(record.column(name))
                 if null is not None:
                     missing = null if missing is None else missing | null
+                    nulls[name] = null
             passed = {f.name: record.column(f.name) for f in record.schema if f.name not in columns}
-            yield Batch(start, record.num_rows, columns, passed, missing)
+            yield Batch(start, record.num_rows, columns, passed, missing, nulls)
             start += record.num_rows
 
 
@@ -298,6 +300,9 @@ class TsvSource(CsvSource):
     delimiter: ClassVar[str] = "\t"
 
 
+JSON_BLOCK = 1 << 23
+
+
 @source("jsonl", ".jsonl", ".ndjson", ".jsonl.gz")
 class JsonlSource(_TextSource):
     """One JSON object per line; gzip by suffix."""
@@ -309,7 +314,7 @@ class JsonlSource(_TextSource):
 
         return json.open_json(
             CheckedLines(self.stream()),
-            read_options=json.ReadOptions(use_threads=False, block_size=1 << 23),
+            read_options=json.ReadOptions(use_threads=False, block_size=JSON_BLOCK),
             parse_options=json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=others),
         )
 
@@ -327,12 +332,16 @@ class JsonlSource(_TextSource):
                 with self.stream() as raw:
                     fault = first_fault(lines_of(raw), changed[1] if changed else None)
                 if fault:
-                    raise DataError(fault, "write every line in the same way") from None
+                    hint = "write a null instead" if "too large" in fault else "write every line in the same way"
+                    raise DataError(fault, hint) from None
                 if "unexpected field" in str(e):
                     raise DataError(
                         "a field comes up that the first 8 MB of lines do not have", "give every line the same fields"
                     ) from None
-                raise
+                # pyarrow counts from 0, and from the beginning of a block.
+                whole = not self.compressed and self.size() <= JSON_BLOCK
+                text = re.sub(r" in row (\d+)", lambda m: f" in row {int(m[1]) + 1}" if whole else "", str(e))
+                raise ValueError(text) from None
 
     def schema(self) -> Any:
         if self.size() == 0:

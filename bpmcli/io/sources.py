@@ -37,6 +37,8 @@ class Batch(NamedTuple):
     columns: dict[str, Array | Lists]
     passed: Mapping[str, Any] = MappingProxyType({})
     missing: Array | None = None
+    nulls: Mapping[str, Array] = MappingProxyType({})
+    """The same by column, for those that have any."""
 
 
 class Part(NamedTuple):

@@ -51,6 +51,8 @@ class Summarised(NamedTuple):
     """What the files said of themselves, if all said the same."""
     by: str | None = None
     """The column whose values are the groups."""
+    path: str = ""
+    """The file, or the first of several."""
 
     @property
     def whole(self) -> Summary:
@@ -64,7 +66,8 @@ def summarise_path(path: str, options: InputOptions, part: Part | None = None) -
         source = open_source(path)
         if SUMMARY_KEY in source.metadata:
             return read_stored(path, options)
-        return _summarise(source, options, part) if part else summarise_source(source, options)
+        found = _summarise(source, options, part) if part else summarise_source(source, options)
+        return found._replace(path=path)
     except BpmError as error:
         raise error.at(path if path != "-" else "standard input") from None
 
@@ -86,8 +89,7 @@ def merge_few(parts: Sequence[Summarised]) -> Summarised:
     """One level of that tree."""
     if not parts:
         raise DataError("no rows")
-    if len({part.target for part in parts}) > 1:
-        raise DataError("inputs of different kinds cannot be pooled", "give --event for all of them, or for none")
+    check_kinds([(part.path, part.target) for part in parts])
     if len(parts) == 1:
         return parts[0]
     by = parts[0].by
@@ -100,14 +102,30 @@ def merge_few(parts: Sequence[Summarised]) -> Summarised:
     for part in parts:
         odd.update(part.odd)
     same = all(part.metadata == parts[0].metadata for part in parts)
-    return Summarised(tables, parts[0].target, odd, parts[0].layout, parts[0].metadata if same else {}, by)
+    return Summarised(
+        tables, parts[0].target, odd, parts[0].layout, parts[0].metadata if same else {}, by, parts[0].path
+    )
+
+
+def check_kinds(parts: Sequence[tuple[str, str]]) -> None:
+    """Refuse files, given by path and target, of which some are about P(y = 1) and some are not."""
+    first: dict[str, str] = {}
+    for path, target in parts:
+        first.setdefault(target, path)
+    if len(first) > 1:
+        raise DataError(
+            f"inputs of different kinds cannot be pooled: {first[EVENT]} is about P(y = 1), "
+            f"{first[TOP_LABEL]} about the predicted class",
+            "give --event for all of them, or for none",
+        )
 
 
 def load_summarised(source: Source, options: InputOptions, distributions: bool = False) -> Loaded:
     """A file in the shape every command works on: only the sample is left of the rows."""
-    if distributions:
-        raise UsageError("this needs the scores of every row, which a summary does not keep", "use --exact")
     stored = SUMMARY_KEY in source.metadata
+    if distributions:
+        hint = "give the files that were summarised" if stored else "leave --summary out"
+        raise UsageError("this needs the scores of every row, which a summary does not keep", hint)
     return as_loaded(read_stored(source.path, options) if stored else summarise_source(source, options))
 
 
@@ -260,7 +278,8 @@ def read_summary(path: str) -> Summarised:
         )
     if about.get("target") not in (TOP_LABEL, EVENT):
         raise DataError(f"'target' is {about.get('target')!r}")
-    return Summarised(tables, about["target"], about.get("odd", {}), None, about.get("metadata", {}), about.get("by"))
+    odd, metadata = about.get("odd", {}), about.get("metadata", {})
+    return Summarised(tables, about["target"], odd, None, metadata, about.get("by"), path)
 
 
 def _told(about: Any, key: str) -> str:

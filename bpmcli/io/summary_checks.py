@@ -42,10 +42,25 @@ def check_columns(columns: Sequence[Any], tables: Sequence[Mapping[str, Any]]) -
     sound = sound and all(c.size == sum(entry["cells"] for entry in tables) for c in columns)
     sound = sound and all(c.dtype == np.int64 for c in columns[4:])
     if not (sound and _possible(*(c.astype(np.float64) for c in columns[:4]))):
-        raise DataError(
-            "its table contradicts its header, or what rows can leave behind",
-            "the file was changed: summarise the data again",
-        )
+        _refuse()
+    at = 0
+    for entry in tables:
+        _check_squares(entry, float(columns[1][at : at + entry["cells"]].sum(dtype=np.float64)))
+        at += entry["cells"]
+
+
+def _check_squares(entry: Mapping[str, Any], total: float) -> None:
+    """(Σw)² / n ≤ Σw² ≤ (Σw)², whatever the weights are."""
+    squares = entry["weight_squares"]
+    if squares is not None and not total * total / entry["n"] * (1 - 1e-6) <= squares <= total * total * (1 + 1e-6):
+        _refuse()
+
+
+def _refuse() -> None:
+    raise DataError(
+        "its table contradicts its header, or what rows can leave behind",
+        "the file was changed: summarise the data again",
+    )
 
 
 def _possible(cells: Array, count: Array, hits: Array, excess: Array) -> bool:

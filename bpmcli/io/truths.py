@@ -85,8 +85,8 @@ def _from_params(path: str, density: EmpiricalDensity | None) -> AnyTruth:
     identity = f"sha256:{checksum(path)}"
     if density is not None:
         return Truth(path, params.calibrator, density, identity)
-    fitted = params.document.get("fit", {}).get("density", {})
     try:
+        fitted = params.document["fit"]["density"]
         beta = BetaDensity(float(fitted["a1"]), float(fitted["a2"]))
     except (KeyError, TypeError, ValueError):
         raise DataError(

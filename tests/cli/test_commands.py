@@ -659,7 +659,11 @@ def test_intervals_in_every_format(run):
 def test_gates_that_do_not_flap(run):
     gate = ("metrics", TEST, "-m", "ece", "--resamples", 100, "--fail-above", "ece=0.085")
     run(*gate, code=1)  # the value is above
-    assert "gate passed" in run(*gate, "--gate-confidence", 0.95, code=0).err  # but not surely
+    ran = run(*gate, "--gate-confidence", 0.95, code=0)
+    assert "gate passed" in ran.err  # but not surely
+    assert "not surely above the limit 0.085" in ran.err
+    ran = run("metrics", TEST, "-m", "tce", "--fail-above", "tce=0.5", "--gate-confidence", 0.95)
+    assert "), within the limit 0.5" in ran.err
     ran = run("metrics", TEST, "-m", "ece", "--resamples", 100, "--fail-above", "ece=0.03", "--gate-confidence", 0.95, code=1)  # fmt: skip
     assert "surely above the limit 0.03" in ran.err
 
@@ -674,6 +678,29 @@ def test_bad_levels_are_usage_errors(run, argv):
     run("metrics", TEST, *argv, code=2)
 
 
+def test_gate_confidence_explains_itself(run):
+    ran = run("metrics", TEST, "--fail-above", "tce=1", "--gate-confidence", 0.95, "--interval", 0.95, code=2)
+    assert "--gate-confidence C looks at the lower end of the interval of level 2C − 1" in ran.err
+    assert "leave --interval out or give 0.9\n" in ran.err
+    assert "--fail-above tce=0.03 --gate-confidence" in run("metrics", TEST, "--gate-confidence", 0.95, code=2).err
+
+
+def test_bins_table_keeps_intervals_and_noise_floor(run):
+    for extra in (("--interval", 0.9, "--resamples", 20), ("--noise-floor", "--noise-runs", 19)):
+        out = run("metrics", TEST, "-m", "ks", "--bins-table", *extra).out
+        assert out.index("\nks ") < out.index(" gap")
+        rows = table(run("metrics", TEST, "-m", "ks", "--bins-table", *extra, "-f", "csv").out)
+        assert len(rows) == 15  # csv stays one table
+    assert "\nks " not in run("metrics", TEST, "-m", "ks", "--bins-table").out
+
+
+def test_the_least_p_value_is_explained(run):
+    ran = run("metrics", TEST, "-m", "ks", "--noise-floor", "--noise-runs", 19)
+    assert "a P-value of 0.05000 is the least that 19 runs can give" in ran.err
+    good = SAMPLE_DATA / "digits_good.npz"
+    assert "the least" not in run("metrics", good, "-m", "ks", "--noise-floor", "--noise-runs", 19).err
+
+
 def test_paired_comparison(run):
     run("fit", VAL, "-o", "p.json")
     run("apply", "p.json", TEST, "-o", "c.npz")
@@ -683,9 +710,22 @@ def test_paired_comparison(run):
         assert found["difference"] == pytest.approx(found["second"] - found["first"])
         assert found["high"] < 0
         assert found["p_value"] < 0.05
-    assert "the second is better" in run(*compare, "-m", "ks", "--resamples", 9).out
+    assert "the second is better" in run(*compare, "-m", "ks", "--resamples", 20).out
     assert "labels differ" in run("compare", "metrics", TEST, VAL, "--paired", code=3).err
     run("compare", "metrics", TEST, "--paired", code=2)
+    assert "--plot goes with --truth" in run(*compare, "--plot", "p.png", code=2).err
+
+
+def test_fit_without_a_file_prints_json_only(run):
+    assert "always as JSON" in run("fit", VAL, "-f", "csv", code=2).err
+    assert "always as JSON" in run("fit", VAL, "-o", "-", "-f", "markdown", code=2).err
+    assert json.loads(run("fit", VAL, "-f", "json").out)["method"] == "bpm"
+
+
+@pytest.mark.parametrize(("method", "metric"), [("bpm", "tce-bpm"), ("bpm-averaged", "tce")])
+def test_fit_names_its_error_as_metrics_does(run, method, metric):
+    names = [line.split(" ")[0] for line in run("fit", VAL, "--method", method, "-o", "p.json").out.splitlines()]
+    assert [name for name in names if name.lower().startswith("tce")] == [metric]
 
 
 def test_fit_stores_a_band_around_the_curve(run):

@@ -215,6 +215,12 @@ def test_interval_of_tce_is_one_for_any_sample(name: str) -> None:
     assert wide[1] >= high
 
 
+def test_interval_of_tce_where_all_is_saturated() -> None:
+    # 400 hits at a confidence of 1: an error of 0.02 would have shown a miss with probability 0.9997.
+    sample = sample_from_log_odds(np.full(400, 700.0), np.ones(400))
+    assert tce_interval(sample, 1.0, 0.95)[1] < 0.02
+
+
 def test_interval_of_tce_narrows_like_the_root_of_n() -> None:
     widths = [np.diff(tce_interval(drawn("D5", n), 1.0, 0.95))[0] for n in (1000, 16_000)]
     assert 3 < widths[0] / widths[1] < 5.5

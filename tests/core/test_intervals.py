@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bpmcli.core.band import curve_band
+from bpmcli.core.calibrators import FitOptions
 from bpmcli.core.intervals import bias_corrected, merged, metric_intervals, resamples
 from bpmcli.core.metrics import METRICS, MetricOptions, measure
-from bpmcli.core.sample import sample_from_confidences
+from bpmcli.core.rows import Rows
+from bpmcli.core.sample import sample_from_confidences, sigmoid
 from bpmcli.core.simulate import TRUTHS, simulate
 
 
@@ -81,3 +84,29 @@ def test_intervals_surround_the_value_repeat_and_skip_what_is_missing():
         found = first[name]
         assert found is not None
         assert found.low < found.high
+
+
+def test_noise_is_not_taken_for_error():
+    # Calibrated rows: the ece of 300 of them is about 0.06, all noise. At least 35 of 40 lower ends stay below 0.02
+    # with probability 0.9999 if each does so with probability 0.975.
+    sure = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        s = rng.beta(3, 0.6, 300)
+        sample = sample_from_confidences(s, rng.random(300) < s)
+        value = measure(sample, ["ece"])["ece"].value
+        found = metric_intervals(sample, {"ece": value}, MetricOptions(), 0.95, 20, seed)["ece"]
+        assert found is not None
+        sure += found.low > 0.02
+    assert sure <= 5
+
+
+@pytest.mark.parametrize("method", ["bpm-averaged", "bpm", "histogram"])
+def test_a_band_rises_and_holds_the_curve(method):
+    rng = np.random.default_rng(4)
+    x = np.concatenate([rng.normal(0, 0.3, 150), np.full(150, 700.0)])
+    rows = Rows(x, rng.random(300) < sigmoid(0.5 * x))
+    found = curve_band(method, rows, FitOptions(), runs=40)
+    assert np.all(np.diff(found.low) >= 0)
+    assert np.all(np.diff(found.high) >= 0)
+    assert np.all(np.array(found.low) <= np.array(found.high))

@@ -196,7 +196,7 @@ def test_list_columns_may_differ_in_length(tmp_path):
 def test_missing_values_are_refused_or_skipped(tmp_path):
     lines = ['{"confidence": 0.9, "hit": 1}', '{"confidence": null, "hit": 0}', '{"confidence": 0.7, "hit": 0}']
     (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
-    with pytest.raises(DataError, match=r"missing \(row 2"):
+    with pytest.raises(DataError, match=r"missing in 'confidence' \(row 2"):
         read_rows(str(tmp_path / "a.jsonl"))
     loaded = read_rows(str(tmp_path / "a.jsonl"), InputOptions(skip_missing=True))
     assert loaded.rows.n == 2
@@ -313,7 +313,7 @@ def test_damaged_and_misnamed_files(tmp_path, logits):
         ("confidence,hit\n0.5,1\n0.6\n", "line 3 has 1 fields, the header 2"),
         ("confidence,hit\n0.5,1,7\n", "line 2 has 3 fields, the header 2"),
         ("confidence,hit\n0.5,1\nhigh,0\n", "column 'confidence' holds 'high'"),
-        ("confidence,hit\n0.5,1\n,0\n", "a value is missing (row 2"),
+        ("confidence,hit\n0.5,1\n,0\n", "a value is missing in 'confidence' (row 2"),
         ("confidence,hit\n0.5,maybe\n", "'hit' must be 0 or 1, found maybe (row 1)"),
         ("confidence,confidence\n0.5,1\n", "two columns are called"),
         ("confidence;hit\n0.5;1\n", "separated by ';'"),

@@ -35,6 +35,8 @@ class Averaged(Calibrator):
             raise DataError("shapes, ends, weights and thetas of the averaged curve do not fit together")
         if not set(self.shapes) <= {*SHAPES, "walk"} or not set(self.ends) <= set(ENDS):
             raise DataError(f"the averaged curve has an unknown shape or end: {', '.join({*self.shapes, *self.ends})}")
+        if any(a >= b for a, b in zip(self.knots, self.knots[1:], strict=False)):
+            raise DataError("the knots of the averaged curve are not in ascending order", "fit again")
 
     @property
     def _sizes(self) -> list[int]:

@@ -78,8 +78,8 @@ def fit(rows: Rows, options: FitOptions) -> Fitted:
         "tce": {"p": wanted.p, "value": tce.value},
     }
     notices = tce.notices
-    if sample.accuracy in (0.0, 1.0):
-        notices += (notice("one-outcome", what="hits" if sample.accuracy == 1.0 else "misses"),)
+    if sample.one_outcome:
+        notices += (notice("one-outcome", what=sample.one_outcome),)
     return Fitted(Bpm(found.curve), report, notices)
 
 

@@ -135,7 +135,10 @@ def load_groups(document: Mapping[str, Any], method: str) -> Groups:
         own = {str(name): group["parameters"] for name, group in document["groups"].items()}
     except (KeyError, TypeError, AttributeError):
         raise DataError("'grouping' is incomplete", "is this file written by `bpmcli fit`?") from None
-    if kind not in (COLUMN, PREDICTED, MARGINAL) or (kind == COLUMN) != isinstance(column, str):
+    if kind not in (COLUMN, PREDICTED, MARGINAL) or not (isinstance(column, str) if kind == COLUMN else column is None):
         raise DataError(f"'grouping' is of no known kind: {kind!r}, column {column!r}")
+    for name, parameters in own.items():
+        if not isinstance(parameters, dict):
+            raise DataError(f"the parameters of group '{name}' are no object", "is this file written by `bpmcli fit`?")
     calibrator = method_named(method).calibrator
     return Groups(Grouping(kind, column, minimum), {n: calibrator.from_parameters(p) for n, p in own.items()})

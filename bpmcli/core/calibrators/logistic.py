@@ -80,7 +80,7 @@ def fit_beta(rows: Rows, options: FitOptions) -> Fitted:
     sample = rows.sample
     misses = sample.mass - sample.hits
     notices = _flat_notices(sample)
-    one = not (misses.any() and sample.hits.any())
+    one = sample.one_outcome is not None
     flat = np.array([0.0, 0.0, math.log((float(misses.sum()) + one) / (float(sample.hits.sum()) + one))])
     if notices:
         return Fitted(Beta(*flat.tolist()), {}, notices)
@@ -99,11 +99,8 @@ def fit_beta(rows: Rows, options: FitOptions) -> Fitted:
 
 def _flat_notices(sample: Sample) -> tuple[Notice, ...]:
     """Why the curve can only be flat, if so."""
-    # Cell by cell: weights leave rounding in the accuracy.
-    if not sample.hits.any():
-        return (notice("one-outcome", what="misses"),)
-    if np.array_equal(sample.hits, sample.mass):
-        return (notice("one-outcome", what="hits"),)
+    if sample.one_outcome:
+        return (notice("one-outcome", what=sample.one_outcome),)
     return one_point(sample)
 
 
