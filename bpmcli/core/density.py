@@ -21,6 +21,9 @@ class BetaDensity(NamedTuple):
         return self.a1 * log_confidence(log_odds) + self.a2 * log_complement(log_odds)
 
 
+WIDEST = 1e-6
+"""A Beta with parameters below this has nothing between 0 and 1: rounding decides whether it is one."""
+
 NARROWEST = 1e7
 """A Beta with parameters beyond this has a standard deviation below 2e-4: as good as constant."""
 
@@ -41,5 +44,5 @@ def beta_by_moments(sample: Sample) -> BetaDensity | None:
         return None
     a1 = m * m * miss / v - m
     a2 = a1 * miss / m
-    # All but constant: the integral would only resolve rounding.
-    return BetaDensity(a1, a2) if a1 + a2 < NARROWEST else None
+    # All but constant, or all but two values: the integral would only resolve rounding.
+    return BetaDensity(a1, a2) if min(a1, a2) > WIDEST and a1 + a2 < NARROWEST else None
