@@ -205,8 +205,8 @@ class Mixture:
         return np.concatenate(out)
 
     def _log_likelihood(self, eta: Floats) -> Floats:
-        log_g, log_miss = -np.logaddexp(0.0, -eta), -np.logaddexp(0.0, eta)
-        found: Floats = log_g @ self.cells.hits + log_miss @ (self.cells.mass - self.cells.hits)
+        # log(1 − g) = log g − η.
+        found: Floats = -np.logaddexp(0.0, -eta) @ self.cells.mass - eta @ (self.cells.mass - self.cells.hits)
         return found
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from bpmcli.core.metrics import METRICS, Again, Metric, MetricOptions
 from bpmcli.core.sample import Floats, Ints, Sample
-from bpmcli.core.tce_averaged import tce_interval
+from bpmcli.core.tce_averaged import DRAWS, tce_interval
 from bpmcli.errors import FitError
 
 CELLS = 2000
@@ -95,12 +95,12 @@ def metric_intervals(
 ) -> dict[str, Interval | None]:
     """An interval for every metric in `values`; None where the metric itself is missing."""
     out: dict[str, Interval | None] = dict.fromkeys(values)
-    least = tce_interval(sample, options.p, level, seed)[0]
+    curve = Interval(*tce_interval(sample, options.p, level, seed), level, DRAWS)
     known = {name: value for name, value in values.items() if value is not None}
     cells = merged(sample)
     if options.bins is None and sample.n > 20 * BIN_CAP[1]:
         options = replace(options, bins=BIN_CAP)
-    again = {name: METRICS[name].on_resamples(cells, options) for name in known if not METRICS[name].interval}
+    again = {name: METRICS[name].on_resamples(cells, options) for name in known if not METRICS[name].posterior}
     centre = {name: tried(f, cells) for name, f in again.items()}
     drawn: dict[str, list[float]] = {name: [] for name in again}
     for other in resamples(cells, runs if again else 0, np.random.default_rng(seed)):
@@ -109,13 +109,12 @@ def metric_intervals(
             if found is not None:
                 drawn[name].append(found)
     for name, value in known.items():
-        own, base = METRICS[name].interval, centre.get(name)
-        if own:
-            low, high, draws = own(sample, options, level, seed)
-            out[name] = Interval(min(low, value), max(high, value), level, draws)
+        base = centre.get(name)
+        if METRICS[name].posterior:
+            out[name] = curve._replace(low=min(curve.low, value), high=max(curve.high, value))
         elif base is not None and len(drawn[name]) > 1:
             low, high = _limits(METRICS[name], np.array(drawn[name]), base, level)
-            out[name] = Interval(min(low + value - base, max(least, 0.0)), high + value - base, level, len(drawn[name]))
+            out[name] = Interval(min(low + value - base, curve.low), high + value - base, level, len(drawn[name]))
     return out
 
 

@@ -67,8 +67,8 @@ class Metric(NamedTuple):
     """Noise does not push it up, so percentiles of resamples need no correction."""
     again: Callable[[Sample, MetricOptions], Again] | None = None
     """Made for the resamples of one sample: a cheaper way to the same value within a thousandth of its noise."""
-    interval: Callable[[Sample, MetricOptions, float, int], tuple[float, float, int]] | None = None
-    """An interval without resampling: sample, options, level, seed → low, high, number of draws."""
+    posterior: bool = False
+    """Its interval is that of the averaged curve's error, without resamples."""
 
     def on_resamples(self, sample: Sample, options: MetricOptions) -> Again:
         """The metric for resamples of a sample; raises FitError where it has no value."""
@@ -246,14 +246,8 @@ def tce_of_curve(
     return tce_empirical(curve, sample, p), None, notices
 
 
-def _tce_interval(sample: Sample, options: MetricOptions, level: float, seed: int) -> tuple[float, float, int]:
-    from bpmcli.core.tce_averaged import DRAWS, tce_interval
-
-    return *tce_interval(sample, options.p, level, seed=seed), DRAWS
-
-
 @metric("tce", "error of a curve averaged over shapes, nearly unbiased", "bpmcli", everyday=False,
-        debiased=True, interval=_tce_interval)  # fmt: skip
+        debiased=True, posterior=True)  # fmt: skip
 def tce(sample: Sample, options: MetricOptions) -> Measured:
     """(mean |g(ŝ) − ŝ|^p)^(1/p) with g averaged over shapes by Akaike weights: see `tce_averaged`."""
     from bpmcli.core.tce_averaged import tce_averaged
