@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bpmcli.errors import DataError, UsageError
-from bpmcli.io.sources import SOURCES, STDIN, suffix_of
+from bpmcli.io.sources import STDIN, known_sources, suffix_of
 
 
 class Input(NamedTuple):
@@ -21,8 +21,6 @@ class Input(NamedTuple):
 
 def expand(arguments: Iterable[str]) -> list[Input]:
     """Every input once, in order; what a glob or directory holds is sorted."""
-    from bpmcli.io import source_arrow, source_numpy  # noqa: F401  (they register their suffixes)
-
     found: dict[str, Input] = {}
     for argument in arguments:
         for item in _expand_one(argument):
@@ -42,11 +40,15 @@ def _expand_one(argument: str) -> list[Input]:
     if "://" in argument:
         return _expand_remote(argument)
     if os.path.isdir(argument):
-        files = sorted(str(p) for p in Path(argument).rglob("*") if p.is_file() and suffix_of(p.name) in SOURCES)
+        files = sorted(
+            str(p) for p in Path(argument).rglob("*") if p.is_file() and suffix_of(p.name) in known_sources()
+        )
         files = [f for f in files if not _is_companion(f)]
         files = [f for f in files if not any(part.startswith(".") for part in Path(f).relative_to(argument).parts)]
         if not files:
-            raise UsageError(f"{argument}: no file with a known suffix below it", "known: " + ", ".join(SOURCES))
+            raise UsageError(
+                f"{argument}: no file with a known suffix below it", "known: " + ", ".join(known_sources())
+            )
         return [Input(f, os.path.relpath(f, argument)) for f in files]
     if not os.path.exists(argument) and glob.has_magic(argument):
         matches = sorted(m for m in glob.glob(argument, recursive=True) if os.path.isfile(m))
@@ -70,9 +72,9 @@ def _expand_remote(argument: str) -> list[Input]:
     found = listing(argument)
     if found is None:
         return [Input(argument, os.path.basename(argument))]
-    files = [f for f in found if suffix_of(f) in SOURCES]
+    files = [f for f in found if suffix_of(f) in known_sources()]
     if not files:
-        raise UsageError(f"{argument}: no file with a known suffix there", "known: " + ", ".join(SOURCES))
+        raise UsageError(f"{argument}: no file with a known suffix there", "known: " + ", ".join(known_sources()))
     scheme = argument[: argument.index("://") + 3]
     base = scheme + os.path.commonpath([os.path.dirname(f[len(scheme) :]) for f in files])
     return [Input(f, f[len(base) + 1 :]) for f in files]

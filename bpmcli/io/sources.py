@@ -131,8 +131,14 @@ class Source:
         return "is the file complete, and does its suffix fit its content?"
 
 
-SOURCES: dict[str, type[Source]] = {}
-"""By suffix; filled by source_numpy and source_arrow."""
+_SOURCES: dict[str, type[Source]] = {}
+
+
+def known_sources() -> dict[str, type[Source]]:
+    """Every format by its suffixes: a new module of formats is imported here."""
+    from bpmcli.io import source_arrow, source_numpy, source_text  # noqa: F401  (they register themselves)
+
+    return _SOURCES
 
 
 def source(label: str, *suffixes: str, magic: bytes = b"") -> Callable[[type[Source]], type[Source]]:
@@ -141,7 +147,7 @@ def source(label: str, *suffixes: str, magic: bytes = b"") -> Callable[[type[Sou
     def register(cls: type[Source]) -> type[Source]:
         cls.label, cls.suffixes, cls.magic = label, suffixes, magic
         for suffix in suffixes:
-            SOURCES[suffix] = cls
+            _SOURCES[suffix] = cls
         return cls
 
     return register
@@ -158,8 +164,6 @@ def suffix_of(path: str) -> str:
 
 def open_source(path: str) -> Source:
     """The file as a source, by suffix; by content if the suffix says nothing."""
-    from bpmcli.io import source_arrow, source_numpy  # noqa: F401  (they register themselves)
-
     if path == STDIN:
         return _from_stdin()
     if "://" not in path and not os.path.exists(path):
@@ -167,11 +171,11 @@ def open_source(path: str) -> Source:
     if os.path.isdir(path):
         raise DataError("is a directory")
     suffix = suffix_of(path)
-    found = SOURCES.get(suffix)
+    found = known_sources().get(suffix)
     by_content = _by_content(path)
     if found is None:
         if by_content is None:
-            known = ", ".join(s for s in SOURCES)
+            known = ", ".join(s for s in known_sources())
             raise DataError(f"unknown suffix '{suffix}'" if suffix else "no suffix", f"known formats: {known}")
         return by_content(path)
     if by_content is not None and by_content is not found:
@@ -182,14 +186,14 @@ def open_source(path: str) -> Source:
 
 
 def _by_content(path: str) -> type[Source] | None:
-    if "://" in path and suffix_of(path) in SOURCES:
+    if "://" in path and suffix_of(path) in known_sources():
         return None  # spare the request
     try:
         with open_bytes(path) as f:
             start = f.read(8)
     except OSError:
         return None
-    return next((s for s in SOURCES.values() if s.magic and start.startswith(s.magic)), None)
+    return next((s for s in known_sources().values() if s.magic and start.startswith(s.magic)), None)
 
 
 def open_bytes(path: str) -> Any:
@@ -213,15 +217,15 @@ def _from_stdin() -> Source:
             start = f.read(4096).lstrip()
         if not start:
             raise DataError("no rows")
-        for cls in SOURCES.values():
+        for cls in known_sources().values():
             if cls.magic and start.startswith(cls.magic):
                 raise DataError(f"holds {cls.label}", "standard input takes csv or jsonl")
         if b"\0" in start or start.startswith(b"\x1f\x8b"):
             raise DataError("is not text", "standard input takes csv or jsonl, not compressed")
         if start.startswith(b"{"):
-            found = SOURCES[".jsonl"](copy.name)
+            found = known_sources()[".jsonl"](copy.name)
         else:
-            found = SOURCES[".tsv" if b"\t" in start.split(b"\n")[0] else ".csv"](copy.name)
+            found = known_sources()[".tsv" if b"\t" in start.split(b"\n")[0] else ".csv"](copy.name)
     except BaseException:
         os.unlink(copy.name)
         raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -116,3 +117,12 @@ def authors_objective(s: np.ndarray, h: np.ndarray, theta: np.ndarray) -> float:
             g = 1 / (1 + 1 / (math.exp(-c) * mean**alpha / (1 - mean) ** beta))
             total -= math.exp(-((g - rate) ** 2))
     return total
+
+
+def assert_derivatives(f: Any, theta: np.ndarray, step: float = 1e-6) -> None:
+    """Gradient and Hessian of an objective against central differences."""
+    _, gradient, hessian = f(theta)
+    for i, e in enumerate(np.eye(theta.size) * step):
+        up, down = f(theta + e), f(theta - e)
+        np.testing.assert_allclose(gradient[i], (up[0] - down[0]) / (2 * step), rtol=1e-5, atol=1e-9)
+        np.testing.assert_allclose(hessian[i], (up[1] - down[1]) / (2 * step), rtol=1e-4, atol=1e-7)
