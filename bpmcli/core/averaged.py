@@ -5,13 +5,13 @@ posteriori and weighted by Laplace's approximation of its evidence (MacKay 1992;
 
     log p(data | member) ≈ log p(data | θ̂) + log N(θ̂; prior) + ½ log |2π H⁻¹|,
 
-H the Fisher information plus the prior's precision. The curve is Σ w_k g_k: monotone, continuous and
-in [0, 1] because every member is. Few rows leave every member near its prior mean: the identity.
+H the Fisher information plus the prior's precision. The curve is Σ w_k g_k, held flat where that falls
+(`rising`): monotone, continuous and in [0, 1]. Few rows leave every member near its prior mean: the identity.
 
 How the scales in `Prior` were chosen: on ten real data sets (`TUNED_ON` in benchmarks/estimator_study.py;
 calibration sets of 200, 1000 and 5000 rows). The optimum is flat: slopes of 0.3 … 0.8, shifts of 0.25 … 1 and
-asymmetries of 0.25 … 1 move the mean held-out Brier score and NLL by less than 0.5 %. The walk's knots,
-steps and ceiling were chosen with the other eleven data sets in view as well. The floor, the asymmetry and the
+asymmetries of 0.25 … 1 move the mean held-out Brier score and NLL by less than 0.5 %. Knots, steps and ceiling of
+`bends` were chosen with the other eleven data sets in view as well. The floor, the asymmetry and the
 weight of `odds` act where real data has few rows; they were chosen for the distance from the true curves of D1–D5,
 on other draws than the study reports.
 """
@@ -20,19 +20,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from bpmcli.core.families import Pair
-from bpmcli.core.sample import Floats, Sample, sigmoid
-from bpmcli.core.shapes import Batch, Cells, FormulaBatch, Member, Prior, WalkBatch, cells_of
+from bpmcli.core.rising import NOWHERE, Stretch, stretch_that_falls
+from bpmcli.core.sample import LOG_ODDS_LIMIT, Floats, Sample, sigmoid
+from bpmcli.core.shapes import Batch, BendBatch, Cells, FormulaBatch, Member, Prior, cells_of
 
 END_WEIGHTS = {"": 0.5, "ceiling": 0.25, "floor": 0.25}
-SHAPE_WEIGHTS = {"odds": 0.4, "walk": 2.0}
-"""Every shape has weight 1 but `odds`, which does not contain the identity, and `walk`, which stands for all others."""
+SHAPE_WEIGHTS = {"odds": 0.4}
+"""Every shape has weight 1 but `odds`, which does not contain the identity."""
 
 NEGLIGIBLE = 1e-3
 """Members below this share of the weight are left out of the curve."""
@@ -53,14 +54,21 @@ CHUNK = 1 << 15
 
 @dataclass(frozen=True)
 class AveragedCurve:
-    """Σ w_k g_k."""
+    """Σ w_k g_k, but for a stretch in which that falls."""
 
     members: tuple[Member, ...]
     weights: tuple[float, ...]
+    stretch: Stretch = NOWHERE
 
     def __call__(self, log_odds: Floats) -> Pair:
         """(g, 1 − g) at the given log-odds."""
         x = np.asarray(log_odds, dtype=np.float64)
+        g, miss = self.average(x)
+        self.stretch.replace(x, g, miss)
+        return g, miss
+
+    def average(self, x: Floats) -> Pair:
+        """Σ w_k g_k, which may fall."""
         g, miss = np.zeros(x.size), np.zeros(x.size)
         for start in range(0, x.size, CHUNK):
             part = slice(start, start + CHUNK)
@@ -75,7 +83,7 @@ class AveragedCurve:
         s = np.asarray(confidences, dtype=np.float64)
         with np.errstate(divide="ignore"):
             x = np.log(s) - np.log1p(-s)
-        return self(np.clip(x, -1e6, 1e6))[0]
+        return self(np.clip(x, -LOG_ODDS_LIMIT, LOG_ODDS_LIMIT))[0]
 
     def distance(self, log_odds: Floats) -> Floats:
         """g − s, taken on the side where it does not cancel."""
@@ -173,10 +181,15 @@ class Mixture:
 
     @cached_property
     def curve(self) -> AveragedCurve:
-        """Σ w_k g_k."""
+        """Σ w_k g_k, which may fall."""
         members = [m for b, f in zip(self.batches, self.found, strict=True) for m in b.members(f.theta)]
         kept = [(m, w) for m, w in zip(members, self.weights.tolist(), strict=True) if w > 0]
         return AveragedCurve(tuple(m for m, _ in kept), tuple(w for _, w in kept))
+
+    @cached_property
+    def rising_curve(self) -> AveragedCurve:
+        """The same, held flat where it falls."""
+        return replace(self.curve, stretch=stretch_that_falls(self.curve.members, self.curve.weights, self.cells))
 
     def draws(self, log_odds: Floats, runs: int, rng: np.random.Generator) -> Floats:
         """Curves from the posterior, in log-odds: (runs, n).
@@ -216,7 +229,7 @@ Weigh = Callable[[Batch, Posterior], Floats]
 
 def fit_mixture(cells: Cells, prior: Prior, weigh: Weigh) -> Mixture:
     """Fit every member and weigh it; those below NEGLIGIBLE drop out."""
-    batches = (FormulaBatch(cells, prior), WalkBatch(cells, prior))
+    batches = (FormulaBatch(cells, prior), BendBatch(cells, prior))
     found = tuple(fit_batch(batch, cells) for batch in batches)
     logs = np.concatenate([weigh(b, f) for b, f in zip(batches, found, strict=True)])
     weights = np.exp(logs - logs.max())
@@ -240,4 +253,4 @@ def averaged_mixture(sample: Sample, prior: Prior | None = None) -> Mixture:
 
 def fit_averaged(sample: Sample, prior: Prior | None = None) -> AveragedCurve:
     """Fit every member to the cells of a sample and average them."""
-    return averaged_mixture(sample, prior).curve
+    return averaged_mixture(sample, prior).rising_curve

@@ -29,13 +29,13 @@ NAMES = {
     "odds": "odds that follow 1/(1-s)",
     "power": "a power of s",
     "flip": "a power of 1-s",
-    "walk": "a curve without a formula",
+    "bends": "a curve without a formula",
 }
 
 
 def explain(curve: AveragedCurve, sample: Sample) -> str:
     """For example: over-confident above 0.62 (by up to 0.08), ceiling 0.97; a power of s carried 71 % of the weight."""
-    parts = _directions(curve, sample)
+    parts = _directions(curve, sample) + _flats(curve, sample)
     for end, level in _ends(curve).items():
         if curve.end_weights.get(end, 0.0) > 0.5:
             parts.append(f"{end} {level:.3g}")
@@ -64,6 +64,20 @@ def _directions(curve: AveragedCurve, sample: Sample) -> list[str]:
         return [f"calibrated to within {NOTICEABLE:g}"]
     edges = np.concatenate([[0], np.flatnonzero(np.diff(side)) + 1, [s.size]])
     return [_run(s, gap, int(a), int(b)) for a, b in pairwise(edges) if side[a]]
+
+
+def _flats(curve: AveragedCurve, sample: Sample) -> list[str]:
+    """Where the curve is held flat because hits become rarer, if a hundredth of the rows is there and it shows."""
+    parts = []
+    for low, high in curve.stretch.flats():
+        x = np.clip(sample.log_odds, -BARE_LIMIT, BARE_LIMIT)
+        there = (x >= low) & (x <= high)
+        if sample.mass[there].sum() > 0.01 * sample.n:
+            g, _ = curve.average(x[there])
+            if g.max() - g.min() > NOTICEABLE:
+                s = sample.confidences[there]
+                parts.append(f"flat from {s[0]:.2g} to {s[-1]:.2g}, where hits become rarer")
+    return parts
 
 
 def _run(s: Floats, gap: Floats, first: int, last: int) -> str:

@@ -14,8 +14,9 @@ and Q = −log(1 − s), slopes a = e^(u+d/2), b = e^(u−d/2):
 | flip        | 1 − (1 − s)^b            | u       | with a floor: Roelofs' logflip-logflip        |
 
 and each comes free, with a ceiling g = C h (label noise) and with a floor g = F + (1 − F) h (a guess
-among K classes is right one time in K). `walk` is the shape without a formula: log-odds that are
-piecewise linear between quantiles of the sample, log slopes a Gaussian random walk; free or with a ceiling.
+among K classes is right one time in K). `bends` is the shape without a formula: log-odds that are
+piecewise linear between quantiles of the sample, slopes a Gaussian random walk around 1, which may go
+below 0 (`rising` sees to that); free or with a ceiling.
 """
 
 from __future__ import annotations
@@ -84,14 +85,14 @@ class Prior:
     ceiling: tuple[float, float] = (5.0, 1.5)
     floor: tuple[float, float] = (3.0, 1.5)
     """Mean and sd of the log-odds of the ceiling, and of 1 − floor."""
-    walks: tuple[float, ...] = (0.3, 1.0)
-    """Steps of the log slope from one knot to the next: one `walk` member for each."""
+    bends: tuple[float, ...] = (0.5, 4.0)
+    """Steps of the slope from one knot to the next: one `bends` member for each."""
 
     def widened(self, factor: float) -> Prior:
         """The same centres, vaguer."""
         k = factor
         ends = ((self.ceiling[0], self.ceiling[1] * k), (self.floor[0], self.floor[1] * k))
-        return Prior(self.slope * k, self.asymmetry * k, self.shift * k, self.odds_shift, *ends, self.walks)
+        return Prior(self.slope * k, self.asymmetry * k, self.shift * k, self.odds_shift, *ends, self.bends)
 
 
 def _sigmoid_pair(eta: Floats) -> Pair:
@@ -131,9 +132,9 @@ def _with_end(end: str, h: Floats, miss: Floats, k: Floats) -> Pair:
 
 def evaluate_shape(shape: str, end: str, theta: Floats, knots: Floats, log_odds: Floats) -> Pair:
     """(g, 1 − g) for θ of shape (…, d), at every log-odds."""
-    if shape == "walk":
+    if shape == "bends":
         x = np.clip(log_odds, -BARE_LIMIT, BARE_LIMIT)
-        slopes = np.exp(theta[..., 1 : knots.size + 2])
+        slopes = theta[..., 1 : knots.size + 2]
         heights = theta[..., :1] + slopes @ _ramps(knots, knots).T
         segment = np.searchsorted(knots, x)
         anchor = np.maximum(segment - 1, 0)
@@ -152,12 +153,17 @@ class Member:
     shape: str
     end: str
     theta: tuple[float, ...]
-    """u, d, c, k; a walk: shift, the log slopes, and k if it has an end."""
+    """u, d, c, k; bends: shift, the slopes, and k if they have an end."""
     knots: tuple[float, ...] = ()
 
     def __call__(self, log_odds: Floats) -> Pair:
         """(g, 1 − g)."""
         return evaluate_shape(self.shape, self.end, np.array(self.theta), np.array(self.knots), log_odds)
+
+    @property
+    def falls(self) -> bool:
+        """Whether g falls anywhere: only bends do."""
+        return self.shape == "bends" and min(self.theta[1 : len(self.knots) + 2]) < 0
 
 
 def _ramps(x: Floats, knots: Floats) -> Floats:
@@ -258,11 +264,11 @@ FEWEST_KNOTS, MOST_KNOTS = 24, 64
 KNOT_GROWTH = 4.3
 """Knots grow like 4.3 N^¼: more rows show finer bends."""
 KNOT_GAP = 0.02
-WALK_ENDS = ("", "ceiling")
+BEND_ENDS = ("", "ceiling")
 
 
-class WalkBatch(Batch):
-    """Random walks of the log slope, one member for each step size and end."""
+class BendBatch(Batch):
+    """Random walks of the slope, one member for each step size and end."""
 
     def __init__(self, cells: Cells, prior: Prior) -> None:
         middle = np.cumsum(cells.mass) - cells.mass / 2
@@ -271,36 +277,35 @@ class WalkBatch(Batch):
         knots = np.interp(np.arange(1, n + 1) / (n + 1) * total, middle, cells.log_odds)
         self.knots = knots[np.concatenate([[True], np.diff(knots) > KNOT_GAP])]
         self.place(cells.log_odds)
-        self.kinds = [("walk", end) for end in WALK_ENDS] * len(prior.walks)
+        self.kinds = [("bends", end) for end in BEND_ENDS] * len(prior.bends)
         self.ends = Ends([end for _, end in self.kinds], prior)
         k = self.knots.size + 1
         step = np.diff(np.eye(k), axis=0)
         self.precision = np.zeros((len(self.kinds), k + 2, k + 2))
         self.precision[:, 0, 0] = 1.0 / prior.shift**2
         self.precision[:, -1, -1] = 1.0 / self.ends.sd**2
-        for i, sd in enumerate(np.repeat(prior.walks, len(WALK_ENDS))):
+        for i, sd in enumerate(np.repeat(prior.bends, len(BEND_ENDS))):
             self.precision[i, 1:-1, 1:-1] = step.T @ step / sd**2 + np.eye(k) / (prior.slope**2 * k)
         self.mean = np.zeros((len(self.kinds), k + 2))
+        self.mean[:, 1:-1] = 1.0
         self.mean[:, -1] = self.ends.mean
 
     def place(self, log_odds: Floats) -> None:
         self.ramps = _ramps(np.clip(log_odds, -BARE_LIMIT, BARE_LIMIT), self.knots).T
 
     def evaluate(self, theta: Floats) -> Evaluated:
-        rises = np.exp(theta[:, 1:-1, None]) * self.ramps
-        h, miss = _sigmoid_pair(rises.sum(axis=1) + theta[:, :1])
+        h, miss = _sigmoid_pair(theta[:, 1:-1] @ self.ramps + theta[:, :1])
         slope = (h * miss)[:, None]
-        return self.ends.apply(h, miss, np.concatenate([slope, slope * rises], axis=1), theta[:, -1])
+        return self.ends.apply(h, miss, np.concatenate([slope, slope * self.ramps], axis=1), theta[:, -1])
 
     def bend(self, theta: Floats) -> Floats:
-        out = np.ones_like(theta)
-        out[:, 0] = 0.0
+        out = np.zeros_like(theta)
         out[:, -1] = -np.tanh(theta[:, -1] / 2)
         return out
 
     def members(self, theta: Floats) -> list[Member]:
         knots = tuple(self.knots.tolist())
         return [
-            Member("walk", end, tuple(row if end else row[:-1]), knots)
+            Member("bends", end, tuple(row if end else row[:-1]), knots)
             for (_, end), row in zip(self.kinds, theta.tolist(), strict=True)
         ]

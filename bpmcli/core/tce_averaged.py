@@ -9,6 +9,7 @@ The priors that make `averaged` a good calibrator pull its curve to the identity
   Anderson 2002): they leave out a needed shape less often than the evidence of a vague prior does,
 - the averaged curve is shifted in log-odds towards a mean that equals the hit rate: then the TCE is at
   least |mean confidence − accuracy|, which is unbiased where the curve does not cross the diagonal,
+- the curve may fall: where hits become rarer as confidence rises, that is error too,
 
 and TCE_p = (mean |g(ŝ) − ŝ|^p)^(1/p) over the sample's own confidences. Widths of 1, 2, 4 and 8, evidence,
 BIC and AIC weights, and shifts of sd 0, 0.25, 0.5 and ∞ were tried on D1–D5; all with AIC and a shift are

@@ -14,7 +14,7 @@ from bpmcli.core.calibrators.averaged import Averaged, calibrator_of, fit
 from bpmcli.core.calibrators.base import FitOptions
 from bpmcli.core.rows import Rows
 from bpmcli.core.sample import Sample, sample_from_log_odds, sigmoid
-from bpmcli.core.shapes import Batch, FormulaBatch, Prior, WalkBatch, cells_of
+from bpmcli.core.shapes import Batch, BendBatch, FormulaBatch, Prior, cells_of
 from bpmcli.core.simulate import TRUTHS, ead, simulate
 from bpmcli.core.tce_averaged import tce_averaged, tce_interval
 from bpmcli.errors import DataError
@@ -60,8 +60,8 @@ def test_curve_is_monotone_and_within_bounds(name: str) -> None:
     assert 0 <= tce_averaged(sample).value <= 1
 
 
-@pytest.mark.parametrize("batch", [FormulaBatch, WalkBatch])
-def test_gradient_vanishes_at_the_optimum(batch: type[FormulaBatch] | type[WalkBatch]) -> None:
+@pytest.mark.parametrize("batch", [FormulaBatch, BendBatch])
+def test_gradient_vanishes_at_the_optimum(batch: type[FormulaBatch] | type[BendBatch]) -> None:
     """Derivatives against finite differences, and the optimum is one."""
     cells = cells_of(drawn("D5", 1000))
     members = batch(cells, Prior())
@@ -238,9 +238,23 @@ def test_saved_and_loaded_bit_for_bit() -> None:
     assert np.array_equal(calibrator_of(curve)(GRID)[0], curve(GRID)[0])
 
 
-@pytest.mark.parametrize("change", [{"shapes": ["spiral"]}, {"weights": []}, {"thetas": [1.0]}, {"ends": ["roof"]}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"shapes": ["spiral"]},
+        {"weights": []},
+        {"thetas": [1.0]},
+        {"ends": ["roof"]},
+        {"knots": [1.0, 1.0]},
+        {"flat_eta": [1.0]},
+        {"flat_eta": [1.0, 0.0]},
+        {"flat_log_odds": [1.0, 1.0]},
+        {"flat_log_odds": [], "flat_eta": [1.0]},
+    ],
+)
 def test_broken_parameters_are_refused(change: dict[str, list[object]]) -> None:
-    good = {"shapes": ["slope"], "ends": [""], "weights": [1.0], "thetas": [0.0, 0.0, 0.0, 0.0], "knots": []}
+    good = {"shapes": ["slope"], "ends": [""], "weights": [1.0], "thetas": [0.0] * 4, "knots": []}
+    good |= {"flat_log_odds": [-9.0, -8.0], "flat_eta": [-9.0, -8.5]}
     assert Averaged.from_parameters(good)(np.array([2.0]))[0] == pytest.approx(sigmoid(np.array([2.0])))
     with pytest.raises(DataError):
         Averaged.from_parameters({**good, **change})

@@ -10,6 +10,7 @@ import numpy as np
 from bpmcli.core.averaged import AveragedCurve, averaged_mixture, fit_averaged
 from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, method
 from bpmcli.core.families import Pair
+from bpmcli.core.rising import NO_ROWS, Stretch, rising
 from bpmcli.core.rows import Rows
 from bpmcli.core.sample import Floats, sigmoid
 from bpmcli.core.shapes import ENDS, SHAPES, Member
@@ -21,28 +22,37 @@ SLOTS = 4
 
 @dataclass(frozen=True)
 class Averaged(Calibrator):
-    """Σ w_k g_k. Parameters of all members in one row: four for a formula, shift and log slopes for a walk."""
+    """Σ w_k g_k. Parameters of all members in one row: four for a formula; shift, slopes and end of `bends`."""
 
     shapes: tuple[str, ...]
     ends: tuple[str, ...]
     weights: tuple[float, ...]
     thetas: tuple[float, ...]
     knots: tuple[float, ...]
-    """Of the walks, in log-odds."""
+    """Of the bends, in log-odds."""
+    flat_log_odds: tuple[float, ...]
+    flat_eta: tuple[float, ...]
+    """What stands in for the average where it falls: points of log-odds before and after."""
 
     def __post_init__(self) -> None:
         if not len(self.shapes) == len(self.ends) == len(self.weights) > 0 or sum(self._sizes) != len(self.thetas):
             raise DataError("shapes, ends, weights and thetas of the averaged curve do not fit together")
-        if not set(self.shapes) <= {*SHAPES, "walk"} or not set(self.ends) <= set(ENDS):
+        if not set(self.shapes) <= {*SHAPES, "bends"} or not set(self.ends) <= set(ENDS):
             raise DataError(f"the averaged curve has an unknown shape or end: {', '.join({*self.shapes, *self.ends})}")
-        if any(a >= b for a, b in zip(self.knots, self.knots[1:], strict=False)):
-            raise DataError("the knots of the averaged curve are not in ascending order", "fit again")
+        if (
+            np.any(np.diff(self.knots) <= 0)
+            or np.any(np.diff(self.flat_log_odds) <= 0)
+            or np.any(np.diff(self.flat_eta) < 0)
+        ):
+            raise DataError("knots or flat stretches of the averaged curve are not in ascending order", "fit again")
+        if len(self.flat_log_odds) != len(self.flat_eta):
+            raise DataError("flat_log_odds and flat_eta of the averaged curve do not fit together", "fit again")
 
     @property
     def _sizes(self) -> list[int]:
-        walk = len(self.knots) + 2
+        bends = len(self.knots) + 2
         kinds = zip(self.shapes, self.ends, strict=False)  # whether they fit together is checked elsewhere
-        return [walk + (end != "") if shape == "walk" else SLOTS for shape, end in kinds]
+        return [bends + (end != "") if shape == "bends" else SLOTS for shape, end in kinds]
 
     @cached_property
     def curve(self) -> AveragedCurve:
@@ -50,9 +60,9 @@ class Averaged(Calibrator):
         members, start = [], 0
         for shape, end, size in zip(self.shapes, self.ends, self._sizes, strict=True):
             stop = start + size
-            members.append(Member(shape, end, self.thetas[start:stop], self.knots if shape == "walk" else ()))
+            members.append(Member(shape, end, self.thetas[start:stop], self.knots if shape == "bends" else ()))
             start = stop
-        return AveragedCurve(tuple(members), self.weights)
+        return AveragedCurve(tuple(members), self.weights, Stretch(self.flat_log_odds, self.flat_eta))
 
     def __call__(self, log_odds: Floats) -> Pair:
         return self.curve(log_odds)
@@ -67,12 +77,18 @@ def calibrator_of(curve: AveragedCurve) -> Averaged:
         curve.weights,
         tuple(value for m in members for value in m.theta),
         next((m.knots for m in members if m.knots), ()),
+        *curve.stretch,
     )
 
 
 def posterior_draws(rows: Rows, log_odds: Floats, runs: int, rng: np.random.Generator) -> Floats:
-    """Curves from the posterior over shapes and their parameters."""
-    return sigmoid(averaged_mixture(rows.sample).draws(log_odds, runs, rng))
+    """Curves from the posterior over shapes and their parameters, none of which falls."""
+    mixture = averaged_mixture(rows.sample)
+    cells = mixture.cells
+    x, back = np.unique(np.concatenate([log_odds, cells.log_odds]), return_inverse=True)
+    mass = np.full(x.size, NO_ROWS)
+    mass[back[log_odds.size :]] += cells.mass
+    return rising(sigmoid(mixture.draws(x, runs, rng)), mass)[:, back[: log_odds.size]]
 
 
 @method(
