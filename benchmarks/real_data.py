@@ -1,12 +1,13 @@
 """Every calibrator on every data set of a folder: held-out scores by size of the calibration set, and ranks.
 
-    python benchmarks/real_data.py FOLDER [--sizes 200,1000,5000] [--repeats 3] [--jobs 2] [-o scores.csv]
+    python benchmarks/real_data.py FOLDER [--sizes 200,1000,5000] [--repeats 12] [--jobs 2] [-o scores.csv]
 
 A data set is halved at random, stratified by hit; calibrators are fitted to a random sample of one half and
 scored on all of the other, then the halves change places. Three tables for each size: calibrators that see only
 the confidence on the data sets that bpm-averaged was not tuned on (TUNED_ON in estimator_study.py) and on all of
 them, and all calibrators where there are the scores of all classes. Means are taken over the data sets on which
-every calibrator of the table could be fitted, ranks over all of them (a failed fit is last).
+every calibrator of the table could be fitted, ranks over all of them (a failed fit is last). With 3 repeats the
+mean KS of two calibrators differs by chance by 4 % of itself, with 12 by 2 %.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
     parser.add_argument("--sizes", default="200,1000,5000")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=12)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("-o", "--output")

@@ -47,7 +47,7 @@ def curve_band(
     if entry.draws:
         g = entry.fit(rows, options).calibrator(x)[0]
         low, high = np.quantile(entry.draws(rows, x, DRAWS, rng), [0.5 - level / 2, 0.5 + level / 2], axis=0)
-        return Band(level, "posterior", DRAWS, GRID.tolist(), *_rising(np.minimum(low, g), np.maximum(high, g)))
+        return Band(level, "posterior", DRAWS, GRID.tolist(), np.minimum(low, g).tolist(), np.maximum(high, g).tolist())
     cells = merged(rows.sample)
     if rows.sample.n > 20 * BIN_CAP[1] and options.metrics.bins is None:
         options = replace(options, metrics=replace(options.metrics, bins=BIN_CAP))

@@ -32,6 +32,8 @@ from bpmcli.core.sample import BARE_LIMIT, Floats, Sample
 SHAPES = ("identity", "slope", "slope+shift", "beta", "odds", "power", "flip")
 ENDS = ("", "ceiling", "floor")
 _FREE = {"identity": "", "slope": "u", "slope+shift": "uc", "beta": "udc", "odds": "uc", "power": "u", "flip": "u"}
+PARAMETERS = {**{shape: len(free) for shape, free in _FREE.items()}, "bends": 3}
+"""Of each shape but for its end; bends count for as many as the richest formula has."""
 _SLOTS = "udck"
 """θ of every shape: log slope, asymmetry, shift, log-odds of the ceiling (or of 1 − floor)."""
 
@@ -289,6 +291,13 @@ class BendBatch(Batch):
         self.mean = np.zeros((len(self.kinds), k + 2))
         self.mean[:, 1:-1] = 1.0
         self.mean[:, -1] = self.ends.mean
+
+    def start(self, formulas: FormulaBatch, theta: Floats) -> Floats:
+        """No bends yet: the fitted slope and shift with the same end."""
+        rows = [formulas.kinds.index(("slope+shift", end)) for _, end in self.kinds]
+        u, _, c, k = theta[rows].T
+        slopes = np.repeat(np.exp(u)[:, None], self.knots.size + 1, axis=1)
+        return np.column_stack([c, slopes, k])
 
     def place(self, log_odds: Floats) -> None:
         self.ramps = _ramps(np.clip(log_odds, -BARE_LIMIT, BARE_LIMIT), self.knots).T

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bpmcli.core.averaged import AveragedCurve, averaged_mixture, fit_averaged
+from bpmcli.core.averaged import AveragedCurve, band_mixture, fit_averaged
 from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, method
 from bpmcli.core.families import Pair
 from bpmcli.core.rising import NO_ROWS, Stretch, rising
@@ -83,7 +83,7 @@ def calibrator_of(curve: AveragedCurve) -> Averaged:
 
 def posterior_draws(rows: Rows, log_odds: Floats, runs: int, rng: np.random.Generator) -> Floats:
     """Curves from the posterior over shapes and their parameters, none of which falls."""
-    mixture = averaged_mixture(rows.sample)
+    mixture = band_mixture(rows.sample)
     cells = mixture.cells
     x, back = np.unique(np.concatenate([log_odds, cells.log_odds]), return_inverse=True)
     mass = np.full(x.size, NO_ROWS)
