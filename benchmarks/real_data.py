@@ -5,8 +5,8 @@
 A data set is halved at random, stratified by hit; calibrators are fitted to a random sample of one half and
 scored on all of the other, then the halves change places. Three tables for each size: calibrators that see only
 the confidence on the data sets that bpm-averaged was not tuned on (TUNED_ON in estimator_study.py) and on all of
-them, and all calibrators where there are the scores of all classes. Means are taken over the data sets on which
-every calibrator of the table could be fitted, ranks over all of them (a failed fit is last). With 3 repeats the
+them, and all calibrators where there are the scores of all classes. The mean of a score is taken over the data sets
+on which every calibrator of the table has it, ranks over all of them (a failed fit is last). With 3 repeats the
 mean KS of two calibrators differs by chance by 4 % of itself, with 12 by 2 %.
 """
 
@@ -55,14 +55,10 @@ def compare(folder: str, sizes: tuple[int, ...], repeats: int, seed: int, jobs: 
 def summary(tables: list[list[Score]], size: int, methods: Sequence[str], which: str) -> Table:
     """One line per calibrator, best mean rank by NLL first; the last line is bpm-averaged over the best other."""
     chosen = [[s for s in scores if s.calibration_rows == size and s.method in methods] for scores in tables]
-    needed = {(m, n) for m in methods for n in SHOWN}
-    common = [t for t in chosen if {(s.method, s.score) for s in t if s.value is not None} >= needed]
+    found = [{(s.method, s.score): s.value for s in scores if s.value is not None} for scores in chosen]
+    common = {n: [t for t in found if all((m, n) in t for m in methods)] for n in SHOWN}
     places = {(r.method, r.score): r for r in ranks([scores for scores in chosen if scores])}
-    means = {
-        (m, n): float(np.mean([s.value for t in common for s in t if (s.method, s.score) == (m, n)]))
-        for m in methods
-        for n in SHOWN
-    }
+    means = {(m, n): float(np.mean([t[m, n] for t in common[n]])) for m in methods for n in SHOWN}
     rows: list[list[object]] = []
     for m in sorted(methods, key=lambda m: places[m, "nll"].mean_rank):
         own = [places[m, n] for n in SHOWN]
@@ -70,9 +66,9 @@ def summary(tables: list[list[Score]], size: int, methods: Sequence[str], which:
     ratios = [means[NEW, n] / min(means[m, n] for m in methods if m != NEW) for n in SHOWN]
     rows.append([f"{NEW} / best other", "", *(f"{r:.3f}" for r in ratios), *[""] * len(SHOWN)])
     head = ["calibrator", "failed", *SHOWN, *(f"rank {n}" for n in SHOWN)]
-    return Table(
-        head, rows, f"{size} calibration rows, {which}: means over the {len(common)} where all could be fitted"
-    )
+    sets = sorted({len(tables) for tables in common.values()})
+    counts = " to ".join(str(n) for n in sorted({sets[0], sets[-1]}))
+    return Table(head, rows, f"{size} calibration rows, {which}: means over the {counts} where all have the score")
 
 
 def groups(tables: dict[str, list[Score]]) -> list[tuple[str, list[list[Score]], list[str]]]:

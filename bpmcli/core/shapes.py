@@ -32,8 +32,8 @@ from bpmcli.core.sample import BARE_LIMIT, Floats, Sample
 SHAPES = ("identity", "slope", "slope+shift", "beta", "odds", "power", "flip")
 ENDS = ("", "ceiling", "floor")
 _FREE = {"identity": "", "slope": "u", "slope+shift": "uc", "beta": "udc", "odds": "uc", "power": "u", "flip": "u"}
-PARAMETERS = {**{shape: len(free) for shape, free in _FREE.items()}, "bends": 3}
-"""Of each shape but for its end; bends count for as many as the richest formula has."""
+PARAMETERS = {**{shape: len(free) for shape, free in _FREE.items()}, "bends": 2}
+"""Of each shape but for its end; bends count for slope and shift."""
 _SLOTS = "udck"
 """θ of every shape: log slope, asymmetry, shift, log-odds of the ceiling (or of 1 − floor)."""
 
