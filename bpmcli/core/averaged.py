@@ -33,7 +33,7 @@ from bpmcli.core.shapes import PARAMETERS, Batch, BendBatch, Cells, FormulaBatch
 
 END_WEIGHTS = {"": 0.5, "ceiling": 0.25, "floor": 0.25}
 SHAPE_WEIGHTS = {"odds": 0.4, "bends": 2.0}
-"""Every shape has weight 1 but `odds`, which does not contain the identity, and `bends`, which stands for all others."""
+"""1 for every shape but `odds`, which does not contain the identity, and `bends`, which stands for all others."""
 
 NEGLIGIBLE = 1e-3
 """Members below this share of the weight are left out of the curve."""
