@@ -76,7 +76,7 @@ def _flats(curve: AveragedCurve, sample: Sample) -> list[str]:
             g, _ = curve.average(x[there])
             if g.max() - g.min() > NOTICEABLE:
                 s = sample.confidences[there]
-                parts.append(f"flat from {s[0]:.2g} to {s[-1]:.2g}, where hits become rarer")
+                parts.append(f"held flat from {s[0]:.2g} to {s[-1]:.2g}, within which accuracy falls")
     return parts
 
 
