@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bpmcli.core.averaged import AveragedCurve, averaged_mixture, fit_averaged, fit_batch
+from bpmcli.core.averaged import AveragedCurve, averaged_mixture, band_mixture, fit_averaged, fit_batch
 from bpmcli.core.bpm import fit_bpm
 from bpmcli.core.calibrators.averaged import Averaged, calibrator_of, fit
 from bpmcli.core.calibrators.base import FitOptions
@@ -180,6 +180,25 @@ def test_posterior_draws_have_the_spread_of_refits() -> None:
     assert draws.shape == (4000, 3)
     assert np.min(draws.std(axis=0) / curves.std(axis=0)) > 0.6
     assert np.max(draws.std(axis=0) / curves.std(axis=0)) < 1.7
+
+
+def test_bands_are_drawn_from_shapes_that_can_move() -> None:
+    """On calibrated rows the identity carries weight, and its draws would all be one curve."""
+    x = np.random.default_rng(0).normal(1, 2, 2000)
+    sample = sample_from_log_odds(x, np.random.default_rng(1).random(2000) < sigmoid(x))
+    assert averaged_mixture(sample).curve.shape_weights["identity"] > 0.2
+    mixture = band_mixture(sample)
+    assert "identity" not in mixture.curve.shape_weights
+    assert mixture.weights.sum() == pytest.approx(1)
+    draws = mixture.draws(np.array([1.0]), 1000, np.random.default_rng(0))[:, 0]
+    assert np.unique(draws).size > 990
+    # Weights are evidence times the square of the number of parameters.
+    both = [
+        dict(zip(m.batches[0].kinds, m.weights.tolist(), strict=False)) for m in (averaged_mixture(sample), mixture)
+    ]
+    plain, free = ({shape: w[shape, ""] for shape in ("slope", "slope+shift", "beta")} for w in both)
+    assert free["slope+shift"] / free["slope"] == pytest.approx(4 * plain["slope+shift"] / plain["slope"])
+    assert free["beta"] / free["slope"] == pytest.approx(9 * plain["beta"] / plain["slope"])
 
 
 def test_draws_of_one_shape_have_the_textbook_variance() -> None:
