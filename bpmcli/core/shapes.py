@@ -135,9 +135,9 @@ def _with_end(end: str, h: Floats, miss: Floats, k: Floats) -> Pair:
 def evaluate_shape(shape: str, end: str, theta: Floats, knots: Floats, log_odds: Floats) -> Pair:
     """(g, 1 − g) for θ of shape (…, d), at every log-odds."""
     if shape == "bends":
-        x = np.clip(log_odds, -BARE_LIMIT, BARE_LIMIT)
-        slopes = theta[..., 1 : knots.size + 2]
-        heights = theta[..., :1] + slopes @ _ramps(knots, knots).T
+        x = _near(log_odds, knots)
+        slopes = _outside_up(theta[..., 1 : knots.size + 2])
+        heights = _anchor(knots) + theta[..., :1] + slopes @ _ramps(knots, knots).T
         segment = np.searchsorted(knots, x)
         anchor = np.maximum(segment - 1, 0)
         h, miss = _sigmoid_pair(heights[..., anchor] + slopes[..., segment] * (x - knots[anchor]))
@@ -164,15 +164,31 @@ class Member:
 
     @property
     def falls(self) -> bool:
-        """Whether g falls anywhere: only bends do."""
-        return self.shape == "bends" and min(self.theta[1 : len(self.knots) + 2]) < 0
+        """Whether g falls anywhere: only bends do, between their knots."""
+        return self.shape == "bends" and min(self.theta[2 : len(self.knots) + 1], default=0.0) < 0
+
+
+def _near(log_odds: Floats, knots: Floats) -> Floats:
+    return np.clip(log_odds, max(knots[0] - BEYOND, -BARE_LIMIT), min(knots[-1] + BEYOND, BARE_LIMIT))
+
+
+def _outside_up(slopes: Floats) -> Floats:
+    """The outermost slopes, where no rows are, do not fall."""
+    out: Floats = slopes.copy()
+    out[..., [0, -1]] = np.maximum(out[..., [0, -1]], 0.0)
+    return out
 
 
 def _ramps(x: Floats, knots: Floats) -> Floats:
-    """∫₀ˣ of the indicator of each segment: η = c + ramps @ slopes."""
+    """∫ₐˣ of the indicator of each segment: η = a + c + ramps @ slopes, which is x + c if all slopes are 1."""
     edges = np.concatenate([[-np.inf], knots, [np.inf]])
-    ramps: Floats = np.clip(x[:, None], edges[:-1], edges[1:]) - np.clip(0.0, edges[:-1], edges[1:])
+    ramps: Floats = np.clip(x[:, None], edges[:-1], edges[1:]) - np.clip(_anchor(knots), edges[:-1], edges[1:])
     return ramps
+
+
+def _anchor(knots: Floats) -> float:
+    """0, or the row closest to it: the slopes outside the rows must not move what is inside."""
+    return float(np.clip(0.0, knots[0], knots[-1]))
 
 
 Evaluated = tuple[Floats, Floats, Floats]
@@ -262,10 +278,13 @@ class FormulaBatch(Batch):
         return [Member(*kind, tuple(row)) for kind, row in zip(self.kinds, rows.tolist(), strict=True)]
 
 
-FEWEST_KNOTS, MOST_KNOTS = 24, 64
+MOST_KNOTS = 64
 KNOT_GROWTH = 4.3
 """Knots grow like 4.3 N^¼: more rows show finer bends."""
+ROWS_PER_KNOT = 10
 KNOT_GAP = 0.02
+BEYOND = 4.0
+"""Bends go on for this far in log-odds beyond the outermost rows, then stop: nothing is known there."""
 BEND_ENDS = ("", "ceiling")
 
 
@@ -275,9 +294,12 @@ class BendBatch(Batch):
     def __init__(self, cells: Cells, prior: Prior) -> None:
         middle = np.cumsum(cells.mass) - cells.mass / 2
         total = float(np.sum(cells.mass))
-        n = int(np.clip(KNOT_GROWTH * total**0.25, FEWEST_KNOTS, MOST_KNOTS))
-        knots = np.interp(np.arange(1, n + 1) / (n + 1) * total, middle, cells.log_odds)
-        self.knots = knots[np.concatenate([[True], np.diff(knots) > KNOT_GAP])]
+        n = int(min(KNOT_GROWTH * total**0.25, total / ROWS_PER_KNOT, MOST_KNOTS))
+        inner = np.interp(np.arange(1, n + 1) / (n + 1) * total, middle, cells.log_odds)
+        low, high = cells.log_odds[[0, -1]]
+        inner = inner[np.concatenate([[True], np.diff(inner) > KNOT_GAP])[: inner.size]]
+        inner = inner[(inner > low + KNOT_GAP) & (inner < high - KNOT_GAP)]
+        self.knots = np.concatenate([[low], inner, [high] if high > low else []])
         self.place(cells.log_odds)
         self.kinds = [("bends", end) for end in BEND_ENDS] * len(prior.bends)
         self.ends = Ends([end for _, end in self.kinds], prior)
@@ -296,16 +318,19 @@ class BendBatch(Batch):
         """No bends yet: the fitted slope and shift with the same end."""
         rows = [formulas.kinds.index(("slope+shift", end)) for _, end in self.kinds]
         u, _, c, k = theta[rows].T
-        slopes = np.repeat(np.exp(u)[:, None], self.knots.size + 1, axis=1)
-        return np.column_stack([c, slopes, k])
+        slope, anchor = np.exp(u), _anchor(self.knots)
+        slopes = np.repeat(slope[:, None], self.knots.size + 1, axis=1)
+        return np.column_stack([c + (slope - 1.0) * anchor, slopes, k])
 
     def place(self, log_odds: Floats) -> None:
-        self.ramps = _ramps(np.clip(log_odds, -BARE_LIMIT, BARE_LIMIT), self.knots).T
+        self.ramps = _ramps(_near(log_odds, self.knots), self.knots).T
 
     def evaluate(self, theta: Floats) -> Evaluated:
-        h, miss = _sigmoid_pair(theta[:, 1:-1] @ self.ramps + theta[:, :1])
-        slope = (h * miss)[:, None]
-        return self.ends.apply(h, miss, np.concatenate([slope, slope * self.ramps], axis=1), theta[:, -1])
+        slopes = _outside_up(theta[:, 1:-1])
+        h, miss = _sigmoid_pair(slopes @ self.ramps + theta[:, :1] + _anchor(self.knots))
+        rate = (h * miss)[:, None]
+        by_slope = rate * self.ramps * (slopes == theta[:, 1:-1])[:, :, None]
+        return self.ends.apply(h, miss, np.concatenate([rate, by_slope], axis=1), theta[:, -1])
 
     def bend(self, theta: Floats) -> Floats:
         out = np.zeros_like(theta)
