@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +17,9 @@ NOTICEABLE = 0.01
 
 FEW_ROWS = 100
 """A shift of sd 0.5 is known as well from its prior as from about this many rows of hit rate 0.95."""
+
+SURE = 6.0
+"""Nats by which a falling curve must fit better than a flat one before it is said to fall."""
 
 POINTS = 401
 NEAR_ONE = 0.95
@@ -41,10 +44,11 @@ def explain(curve: AveragedCurve, sample: Sample) -> str:
             parts.append(f"{end} {level:.3g}")
     shape, weight = next(iter(curve.shape_weights.items()))
     sentence = f"{', '.join(parts)}; {NAMES[shape]} carried {100 * weight:.0f} % of the weight"
-    if sample.effective_n < FEW_ROWS:
-        sentence = (
-            f"{sample.effective_n:.0f} rows say little, so the priors hold the curve back to the identity: {sentence}"
-        )
+    n = sample.effective_n
+    if n < FEW_ROWS:
+        rows = "1 row says" if round(n) == 1 else f"{n:.0f} rows say"
+        worth = "" if n > 0.99 * sample.n else f" (worth of {sample.n:.0f} weighted ones)"
+        sentence = f"{rows} little{worth}, so the priors count for as much: {sentence}"
     return sentence
 
 
@@ -56,40 +60,50 @@ def _ends(curve: AveragedCurve) -> dict[str, float]:
 def _directions(curve: AveragedCurve, sample: Sample) -> list[str]:
     """Runs of confidence, within the inner 99 % of the rows, where g is noticeably below or above s."""
     low, high = np.interp([0.005 * sample.n, 0.995 * sample.n], sample.mass_before[1:], sample.confidences)
-    s = np.linspace(low, high, POINTS)
-    s = s[(s > 0) & (s < 1)]
-    gap = curve.at(s) - s if s.size else np.zeros(0)
+    s = np.unique(np.linspace(low, high, POINTS))
+    gap = curve.at(s) - s
     side = np.where(np.abs(gap) > NOTICEABLE, np.sign(gap), 0.0)
-    if not side.any():
+    seen = np.flatnonzero(side)
+    if not seen.size:
         return [f"calibrated to within {NOTICEABLE:g}"]
-    edges = np.concatenate([[0], np.flatnonzero(np.diff(side)) + 1, [s.size]])
-    return [_run(s, gap, int(a), int(b)) for a, b in pairwise(edges) if side[a]]
+    # A run lasts until the other side is seen.
+    starts = seen[np.concatenate([[True], side[seen[1:]] != side[seen[:-1]]])]
+    ends = [*(int(seen[seen < start][-1]) for start in starts[1:]), int(seen[-1])]
+    return [_run(s, gap, int(a), b, b == ends[-1]) for a, b in zip(starts, ends, strict=True)]
 
 
 def _flats(curve: AveragedCurve, sample: Sample) -> list[str]:
-    """Where the curve is held flat because hits become rarer, if a hundredth of the rows is there and it shows."""
+    """Where the curve is held flat because accuracy falls, if the rows there are sure of it."""
+    x = np.clip(sample.log_odds, -BARE_LIMIT, BARE_LIMIT)
     parts = []
     for low, high in curve.stretch.flats():
-        x = np.clip(sample.log_odds, -BARE_LIMIT, BARE_LIMIT)
         there = (x >= low) & (x <= high)
-        if sample.mass[there].sum() > 0.01 * sample.n:
-            g, _ = curve.average(x[there])
-            if g.max() - g.min() > NOTICEABLE:
-                s = sample.confidences[there]
-                parts.append(f"held flat from {s[0]:.2g} to {s[-1]:.2g}, within which accuracy falls")
-    return parts
+        hits, misses = sample.hits[there], (sample.mass - sample.hits)[there]
+        (g, miss), (level, below) = curve.average(x[there]), curve(x[there])
+        gain = hits @ np.log(g / level) + misses @ np.log(miss / below) if there.any() else 0.0
+        if gain * sample.effective_n / sample.n > SURE and np.ptp(g) > NOTICEABLE:
+            first, last = (_place(sample.confidences[there][i]) for i in (0, -1))
+            parts += [f"{first} to {last}"] if first != last else []
+    return [f"held flat from {' and from '.join(parts)}, within which accuracy falls"] if parts else []
 
 
-def _run(s: Floats, gap: Floats, first: int, last: int) -> str:
+def _run(s: Floats, gap: Floats, first: int, last: int, final: bool) -> str:
     word = "under" if gap[first] > 0 else "over"
     # Near 1 every curve is close to the confidence.
-    to_top = last == s.size or s[last - 1] > NEAR_ONE
+    to_top = final and (last == s.size - 1 or s[last] > NEAR_ONE)
     if first == 0 and to_top:
         where = "throughout"
     elif to_top:
-        where = f"above {s[first]:.2g}"
+        where = f"above {_place(s[first])}"
     elif first == 0:
-        where = f"below {s[last - 1]:.2g}"
+        where = f"below {_place(s[last])}"
     else:
-        where = f"from {s[first]:.2g} to {s[last - 1]:.2g}"
-    return f"{word}-confident {where} (by up to {np.abs(gap[first:last]).max():.2g})"
+        where = f"from {_place(s[first])} to {_place(s[last])}"
+    return f"{word}-confident {where} (by up to {np.abs(gap[first : last + 1]).max():.2g})"
+
+
+def _place(s: float) -> str:
+    """Two digits, and near 1 as many as tell it from 1."""
+    if min(s, 1.0 - s) < 1e-6:
+        return f"{s:.0f}"
+    return f"{s:.2g}" if s < 0.9 else f"{s:.{max(2, -math.floor(math.log10(1.0 - s)))}f}"

@@ -12,6 +12,7 @@ from bpmcli.core.averaged import AveragedCurve, averaged_mixture, band_mixture, 
 from bpmcli.core.bpm import fit_bpm
 from bpmcli.core.calibrators.averaged import Averaged, calibrator_of, fit
 from bpmcli.core.calibrators.base import FitOptions
+from bpmcli.core.explain_curve import _place
 from bpmcli.core.rows import Rows
 from bpmcli.core.sample import Sample, sample_from_log_odds, sigmoid
 from bpmcli.core.shapes import Batch, BendBatch, FormulaBatch, Prior, cells_of
@@ -129,7 +130,43 @@ def test_few_rows_leave_the_identity() -> None:
     x = rng.normal(1, 1, 10)
     curve = fit_averaged(sample_from_log_odds(x, rng.random(10) < sigmoid(x)))
     assert np.abs(curve.distance(np.linspace(-3, 3, 50))).max() < 0.08
-    assert "10 rows say little" in curve.explain(sample_from_log_odds(x, np.ones(10)))
+    assert "10 rows say little, so the priors count for as much" in curve.explain(sample_from_log_odds(x, np.ones(10)))
+
+
+def test_explanations_near_one_and_of_crossings() -> None:
+    """Every confidence is 1; a curve that is above the diagonal, then below it; places that need more digits."""
+    ones = sample_from_log_odds(np.full(200, 700.0), np.arange(200) % 4 > 0)
+    assert "over-confident throughout (by up to 0.2" in fit_averaged(ones).explain(ones)
+    rng = np.random.default_rng(0)
+    x = rng.normal(1.5, 2, 40_000)
+    crossing = sample_from_log_odds(x, rng.random(x.size) < sigmoid(0.4 * x))
+    said = fit_averaged(crossing).explain(crossing)
+    assert said.startswith("under-confident below 0.4")
+    assert "over-confident above 0.5" in said
+    assert [_place(s) for s in (0.5, 0.123, 0.95, 0.9996, 1.0, 0.0, 2e-5)] == [
+        "0.5", "0.12", "0.95", "0.9996", "1", "0", "2e-05",
+    ]  # fmt: skip
+    one = sample_from_log_odds([3.0], [0])
+    assert fit_averaged(one).explain(one).startswith("1 row says little")
+
+
+def test_flatness_is_not_called_a_fall() -> None:
+    """Accuracy 0.6 at every confidence, and none: noise falls here and there, and the curve is held flat."""
+    rng = np.random.default_rng(1)
+    for rate in (0.6, 0.0):
+        x = rng.normal(2, 2, 3000)
+        sample = sample_from_log_odds(x, rng.random(x.size) < rate)
+        assert "falls" not in fit_averaged(sample).explain(sample)
+
+
+def test_beyond_the_rows_nothing_is_made_up() -> None:
+    """Two misses do not raise low confidences, and a slope that the rows gave ends soon after them."""
+    few = fit_averaged(sample_from_log_odds([0.6, 2.6], [0, 0]))
+    assert few(np.array([-37.0, -4.6]))[0].max() < 0.2
+    rng = np.random.default_rng(0)
+    x = rng.normal(1.5, 1.2, 20_000)
+    wavy = fit_averaged(sample_from_log_odds(x, rng.random(x.size) < sigmoid(0.3 * np.sin(3 * x))))
+    assert wavy(np.array([37.0]))[0] < 0.8
 
 
 def test_one_outcome_moves_the_curve_as_far_as_the_rows_allow() -> None:
@@ -262,6 +299,8 @@ def test_saved_and_loaded_bit_for_bit() -> None:
     [
         {"shapes": ["spiral"]},
         {"weights": []},
+        {"weights": [-1.0]},
+        {"weights": [0.5]},
         {"thetas": [1.0]},
         {"ends": ["roof"]},
         {"knots": [1.0, 1.0]},

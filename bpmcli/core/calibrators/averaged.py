@@ -35,18 +35,22 @@ class Averaged(Calibrator):
     """What stands in for the average where it falls: points of log-odds before and after."""
 
     def __post_init__(self) -> None:
+        if unknown := {*self.shapes, *self.ends} - {*SHAPES, "bends", *ENDS}:
+            raise DataError(f"the averaged curve has an unknown shape or end: {', '.join(unknown)}", "fit again")
         if not len(self.shapes) == len(self.ends) == len(self.weights) > 0 or sum(self._sizes) != len(self.thetas):
-            raise DataError("shapes, ends, weights and thetas of the averaged curve do not fit together")
-        if not set(self.shapes) <= {*SHAPES, "bends"} or not set(self.ends) <= set(ENDS):
-            raise DataError(f"the averaged curve has an unknown shape or end: {', '.join({*self.shapes, *self.ends})}")
-        if (
-            np.any(np.diff(self.knots) <= 0)
-            or np.any(np.diff(self.flat_log_odds) <= 0)
-            or np.any(np.diff(self.flat_eta) < 0)
-        ):
-            raise DataError("knots or flat stretches of the averaged curve are not in ascending order", "fit again")
+            raise DataError("shapes, ends, weights and thetas of the averaged curve do not fit together", "fit again")
+        if min(self.weights) < 0 or abs(sum(self.weights) - 1.0) > 1e-6:
+            raise DataError("the weights of the averaged curve are no shares of 1", "fit again")
+        if any(np.any(np.diff(values) <= 0) for values in (self.knots, self.flat_log_odds)):
+            raise DataError("knots or flat_log_odds of the averaged curve are not in ascending order", "fit again")
         if len(self.flat_log_odds) != len(self.flat_eta):
             raise DataError("flat_log_odds and flat_eta of the averaged curve do not fit together", "fit again")
+
+    def _makes_sense(self) -> bool:
+        """Nor does it fall, where members change or between."""
+        x = np.unique(np.concatenate([self.knots, self.flat_log_odds, np.linspace(-40.0, 40.0, 801), [-700.0, 700.0]]))
+        g, miss = self(x)
+        return super()._makes_sense() and bool(np.all(np.diff(g) >= -1e-9) and np.all(np.diff(miss) <= 1e-9))
 
     @property
     def _sizes(self) -> list[int]:

@@ -51,7 +51,9 @@ class Calibrator:
         """The inverse, bit for bit. Parameters that make no curve are a DataError."""
         kinds = cls._kinds(parameters)
         if set(parameters) != set(kinds):
-            raise DataError(f"parameters must be {', '.join(sorted(kinds)) or 'empty'}, found {', '.join(parameters)}")
+            raise DataError(
+                f"parameters must be {', '.join(sorted(kinds)) or 'empty'}, found {', '.join(parameters)}", "fit again"
+            )
         values = {name: _checked(name, kinds[name], value) for name, value in parameters.items()}
         try:
             with np.errstate(all="ignore"):
