@@ -18,7 +18,7 @@ on other draws than the study reports.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -216,17 +216,6 @@ class Mixture:
                     likely = eta[drop < LEAST_DROP + theta.size]
                     out.append(np.resize(likely if likely.size else best, (count, best.size))[:, n:])
         return np.concatenate(out)
-
-    def spread(self) -> Iterator[tuple[float, Floats, Floats]]:
-        """Weight, log-odds at the cells, and the standard deviation of g there, of every member that has weight."""
-        weights = self.weights.tolist()
-        for batch, found in zip(self.batches, self.found, strict=True):
-            g, miss, jacobian = batch.evaluate(found.theta)
-            for i in range(found.theta.shape[0]):
-                if weight := weights.pop(0):
-                    root = np.linalg.cholesky(found.information[i])
-                    sd = np.sqrt(np.sum(np.linalg.solve(root, jacobian[i]) ** 2, axis=0))
-                    yield weight, np.log(g[i]) - np.log(miss[i]), sd
 
     def _log_likelihood(self, eta: Floats) -> Floats:
         # log(1 − g) = log g − η.

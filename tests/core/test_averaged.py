@@ -14,7 +14,7 @@ from bpmcli.core.calibrators.averaged import Averaged, calibrator_of, fit
 from bpmcli.core.calibrators.base import FitOptions
 from bpmcli.core.explain_curve import _place
 from bpmcli.core.rows import Rows
-from bpmcli.core.sample import Sample, sample_from_log_odds, sigmoid
+from bpmcli.core.sample import Sample, sample_from_confidences, sample_from_log_odds, sigmoid
 from bpmcli.core.shapes import Batch, BendBatch, FormulaBatch, Prior, cells_of
 from bpmcli.core.simulate import TRUTHS, ead, simulate
 from bpmcli.core.tce_averaged import tce_averaged, tce_interval
@@ -269,6 +269,21 @@ def test_interval_of_tce_is_one_for_any_sample(name: str) -> None:
     wide = tce_interval(sample, 1.0, 0.999)
     assert wide[0] <= low
     assert wide[1] >= high
+
+
+def test_interval_of_tce_reaches_down_to_the_truth_where_noise_looks_like_error() -> None:
+    """Calibrated but for the top, where accuracy falls; and calibrated throughout, where the truth is 0."""
+    covered = {"falls above 0.95": 0, "calibrated": 0}
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        s = rng.beta(3, 1, 2000)
+        draw = rng.random(2000)
+        low, high = tce_interval(
+            sample_from_confidences(s, draw < np.where(s < 0.95, s, 0.95 - 8 * (s - 0.95))), 1, 0.95
+        )
+        covered["falls above 0.95"] += low <= 0.0326 <= high
+        covered["calibrated"] += tce_interval(sample_from_confidences(s, draw < s), 1, 0.95)[0] == 0
+    assert min(covered.values()) >= 9, covered
 
 
 def test_interval_of_tce_where_all_is_saturated() -> None:
