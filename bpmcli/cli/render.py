@@ -57,6 +57,9 @@ def show(format_: str, table: Table, document: Any) -> None:
         forget_stdout()
 
 
+LONGEST_RULE = 40
+
+
 def short(value: Cell) -> str:
     """A value for reading: five decimals, a dash for what is missing."""
     if value is None:
@@ -83,7 +86,8 @@ def _plain(table: Table) -> str:
         return "  ".join(padded).rstrip() + "\n"
 
     head = f"{table.title}\n" if table.title else ""
-    rule = line(["-" * w for w in widths])
+    # A sentence in the last column needs no line under its whole length.
+    rule = line(["-" * w for w in widths[:-1]] + ["-" * min(widths[-1], LONGEST_RULE)])
     return head + line(list(table.columns)) + rule + "".join(line(row) for row in cells)
 
 
