@@ -43,16 +43,16 @@ HARDER: dict[str, tuple[float, Callable[[Floats], Floats]]] = {
 """Power of a uniform u that gives the confidence, and the true accuracy at it."""
 
 
-def draw(name: str, n: int, run: int) -> tuple[Sample, float]:
+def draw(name: str, n: int, run: int, seed: int) -> tuple[Sample, float]:
     """A data set and its exact TCE."""
     if name in HARDER:
         power, rate = HARDER[name]
-        rng = np.random.default_rng([8, list(HARDER).index(name), n, run])
+        rng = np.random.default_rng([seed, list(HARDER).index(name), n, run])
         s = rng.random(n) ** power
         even = ((np.arange(10**6) + 0.5) / 10**6) ** power
         return sample_from_confidences(s, rng.random(n) < rate(s)), float(np.mean(np.abs(rate(even) - even)))
     truth = TRUTHS[name]
-    return simulate(truth, n, np.random.default_rng([7, int(name[1]), n, run])).sample(), truth.tce()
+    return simulate(truth, n, np.random.default_rng([seed, int(name[1]), n, run])).sample(), truth.tce()
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,11 @@ class Covers:
     resamples: int
     metrics: tuple[str, ...]
     method: str
+    seed: int
 
     def __call__(self, job: tuple[str, int, int]) -> dict[str, bool]:
         name, n, run = job
-        sample, tce = draw(name, n, run)
+        sample, tce = draw(name, n, run, self.seed)
         options = MetricOptions()
         values = {k: m.value for k, m in measure(sample, self.metrics, options).items()}
         found = metric_intervals(sample, values, options, 0.95, self.resamples, run)
@@ -85,8 +86,9 @@ def main() -> None:
     parser.add_argument("--sets", type=int, default=300)
     parser.add_argument("--jobs", type=int, default=0)
     parser.add_argument("--resamples", type=int, default=300)
-    parser.add_argument("--metrics", default=",".join(METRICS))
+    parser.add_argument("--metrics", default=",".join(METRICS), help="empty for none")
     parser.add_argument("--method", default="bpm-averaged", help="curve whose band is judged; empty for none")
+    parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--harder", action="store_true", help="other truths than D1–D5, and no band")
     options = parser.parse_args()
     if options.harder:
@@ -94,7 +96,7 @@ def main() -> None:
     jobs = [
         (name, n, run) for name in (HARDER if options.harder else TRUTHS) for n in SIZES for run in range(options.sets)
     ]
-    task = Covers(options.resamples, tuple(options.metrics.split(",")), options.method)
+    task = Covers(options.resamples, tuple(filter(None, options.metrics.split(","))), options.method, options.seed)
     cells: dict[tuple[str, int], list[dict[str, bool]]] = {}
     for job, found in zip(jobs, work(task, jobs, options.jobs), strict=True):
         assert isinstance(found, dict), found

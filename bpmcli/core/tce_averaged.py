@@ -111,13 +111,14 @@ def tce_averaged(sample: Sample, p: float = 1.0) -> AveragedTce:
 def tce_interval(sample: Sample, p: float, level: float, seed: int = 0) -> tuple[float, float]:
     """Percentiles of the TCE over the posterior of the unbiased curve: no refits.
 
-    Where the distance is within its error, noise counts as error: in the curve once, in its draws twice. As far as
-    the draws reach above the curve's own TCE, the truth may lie below it (Efron & Tibshirani 1993, 13.3, the
-    reflected interval), so the lower end is the lower one of both.
+    Where the distance is within its error, noise counts as error: in the curve once, in its draws twice. So the
+    mean of the draws is too high by twice their distance from the curve's own TCE (Efron & Tibshirani 1993, 10.6),
+    and the lower end moves down by that much.
     """
     matched = unbiased_curve(sample)
     cells = matched.mixture.cells
     drawn = matched.tce_draws(p, DRAWS, np.random.default_rng(seed))
     low, high = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2])
     value = (np.abs(matched.distance(cells.log_odds)) ** p @ cells.mass / cells.mass.sum()) ** (1 / p)
-    return max(float(min(low, 2.0 * value - high)), 0.0), float(high)
+    noise = max(float(drawn.mean() - value), 0.0)
+    return max(float(low) - 2.0 * noise, 0.0), float(high)
