@@ -51,17 +51,22 @@ def stretch_that_falls(members: tuple[Member, ...], weights: tuple[float, ...], 
     x = _points(cells, falling[0].knots)
     pairs = [m(x) for m in members]
     g, miss = (np.einsum("m,mn->n", weights, [pair[side] for pair in pairs]) for side in (0, 1))
-    mass = np.full(x.size, NO_ROWS)
-    mass[np.searchsorted(x, cells.log_odds)] += cells.mass
-    level_g, level_miss, moved = _pooled(g, miss, mass)
-    middle = (x[1:] + x[:-1]) / 2
-    down = np.any([np.array(m.theta)[1 + np.searchsorted(m.knots, middle)] < 0 for m in falling], axis=0)
+    level_g, level_miss, moved = _pooled(g, miss, mass_at(x, cells))
+    segment = np.searchsorted(falling[0].knots, (x[1:] + x[:-1]) / 2)
+    down = np.any([m.slopes[segment] < 0 for m in falling], axis=0)
     touched = np.flatnonzero(moved | np.concatenate([down, [False]]) | np.concatenate([[False], down]))
     first, last = max(int(touched[0]) - 1, 0), min(int(touched[-1]) + 2, x.size)
     # Levels are means, so they could be a rounding error out of order.
     eta = np.maximum.accumulate(np.log(level_g) - np.log(level_miss))[first:last]
     same = np.concatenate([[False], (eta[1:-1] == eta[:-2]) & (eta[1:-1] == eta[2:]), [False]])
     return Stretch(tuple(x[first:last][~same].tolist()), tuple(eta[~same].tolist()))
+
+
+def mass_at(x: Floats, cells: Cells) -> Floats:
+    """The rows at every point of x, among which are the cells; saturated cells may share one."""
+    mass = np.full(x.size, NO_ROWS)
+    np.add.at(mass, np.searchsorted(x, cells.log_odds), cells.mass)
+    return mass
 
 
 def rising(curves: Floats, mass: Floats) -> Floats:
@@ -92,5 +97,6 @@ def _pooled(g: Floats, miss: Floats, mass: Floats) -> tuple[Floats, Floats, npt.
     size = np.diff(blocks)
     total = np.add.reduceat(mass, blocks[:-1])
     level, below = (np.repeat(np.add.reduceat(v * mass, blocks[:-1]) / total, size) for v in (g, miss))
-    alone = np.repeat(size == 1, size)
-    return np.where(alone, g, level), np.where(alone, miss, below), ~alone
+    # A block may also be a run that was flat before.
+    moved = np.repeat(np.minimum.reduceat(value, blocks[:-1]) < np.maximum.reduceat(value, blocks[:-1]), size)
+    return np.where(moved, level, g), np.where(moved, below, miss), moved

@@ -165,7 +165,12 @@ class Member:
     @property
     def falls(self) -> bool:
         """Whether g falls anywhere: only bends do, between their knots."""
-        return self.shape == "bends" and min(self.theta[2 : len(self.knots) + 1], default=0.0) < 0
+        return self.shape == "bends" and bool(np.any(self.slopes < 0))
+
+    @property
+    def slopes(self) -> Floats:
+        """Of bends, from below the first knot to above the last."""
+        return _outside_up(np.array(self.theta[1 : len(self.knots) + 2]))
 
 
 def _near(log_odds: Floats, knots: Floats) -> Floats:

@@ -9,7 +9,7 @@ from bpmcli.core.averaged import AveragedCurve, averaged_mixture, fit_averaged
 from bpmcli.core.band import curve_band
 from bpmcli.core.calibrators import FitOptions
 from bpmcli.core.calibrators.averaged import Averaged, calibrator_of, posterior_draws
-from bpmcli.core.rising import NO_ROWS, NOWHERE, rising, stretch_that_falls
+from bpmcli.core.rising import NO_ROWS, NOWHERE, mass_at, rising, stretch_that_falls
 from bpmcli.core.rows import Rows
 from bpmcli.core.sample import Floats, Sample, sample_from_log_odds, sigmoid
 from bpmcli.core.shapes import Cells, Member, cells_of
@@ -118,6 +118,26 @@ def test_draws_and_band_do_not_fall() -> None:
         assert np.all(np.diff(limits) >= 0)
     g = fit_averaged(rows.sample).at(np.array(band.confidence))
     assert np.all((np.array(band.low) <= g) & (g <= np.array(band.high)))
+
+
+def test_only_what_falls_is_replaced() -> None:
+    # Slopes below 0 beyond the rows do not count: nothing falls there.
+    cells = Cells(np.linspace(-3, 3, 61), np.ones(61), np.zeros(61))
+    members = (Member("bends", "", (0.0, -1.0, 1.0, -1.0, 1.0, -1.0), (-3.0, 0.0, 1.0, 3.0)),)
+    stretch = stretch_that_falls(members, (1.0,), cells)
+    assert -3 < stretch.log_odds[0] < 0
+    assert 1 < stretch.log_odds[-1] < 3
+    outside = np.concatenate([np.linspace(-40, -2.5, 99), np.linspace(2.6, 40, 99)])
+    assert np.array_equal(
+        AveragedCurve(members, (1.0,), stretch)(outside)[0], AveragedCurve(members, (1.0,))(outside)[0]
+    )
+
+
+def test_saturated_cells_at_one_place_all_count() -> None:
+    x = np.sort(np.random.default_rng(0).uniform(30, 300, 3000))
+    cells = cells_of(sample_from_log_odds(x, np.ones(3000)))
+    assert np.unique(cells.log_odds).size < cells.log_odds.size
+    assert mass_at(np.unique(cells.log_odds), cells).sum() == pytest.approx(3000)
 
 
 def test_rising_rows_stay_as_they_are() -> None:

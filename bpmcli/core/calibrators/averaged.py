@@ -10,7 +10,7 @@ import numpy as np
 from bpmcli.core.averaged import AveragedCurve, band_mixture, fit_averaged
 from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, method
 from bpmcli.core.families import Pair
-from bpmcli.core.rising import NO_ROWS, Stretch, rising
+from bpmcli.core.rising import Stretch, mass_at, rising
 from bpmcli.core.rows import Rows
 from bpmcli.core.sample import Floats, sigmoid
 from bpmcli.core.shapes import ENDS, SHAPES, Member
@@ -89,10 +89,9 @@ def posterior_draws(rows: Rows, log_odds: Floats, runs: int, rng: np.random.Gene
     """Curves from the posterior over shapes and their parameters, none of which falls."""
     mixture = band_mixture(rows.sample)
     cells = mixture.cells
-    x, back = np.unique(np.concatenate([log_odds, cells.log_odds]), return_inverse=True)
-    mass = np.full(x.size, NO_ROWS)
-    mass[back[log_odds.size :]] += cells.mass
-    return rising(sigmoid(mixture.draws(x, runs, rng)), mass)[:, back[: log_odds.size]]
+    x = np.unique(np.concatenate([log_odds, cells.log_odds]))
+    drawn = rising(sigmoid(mixture.draws(x, runs, rng)), mass_at(x, cells))
+    return drawn[:, np.searchsorted(x, log_odds)]
 
 
 @method(
