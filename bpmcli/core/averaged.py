@@ -24,7 +24,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from bpmcli.core.families import Pair
 from bpmcli.core.rising import NOWHERE, Stretch, stretch_that_falls
@@ -32,7 +31,7 @@ from bpmcli.core.sample import LOG_ODDS_LIMIT, Floats, Sample, sigmoid
 from bpmcli.core.shapes import PARAMETERS, Batch, BendBatch, Cells, FormulaBatch, Member, Prior, cells_of
 
 END_WEIGHTS = {"": 0.5, "ceiling": 0.25, "floor": 0.25}
-SHAPE_WEIGHTS = {"odds": 0.4, "bends": 2.0}
+SHAPE_WEIGHTS = {"odds": 0.4, "bends": 4.0}
 """1 for every shape but `odds`, which does not contain the identity, and `bends`, which stands for all others."""
 
 NEGLIGIBLE = 1e-3
@@ -43,8 +42,6 @@ TOLERANCE = 1e-3
 """Nats a further Newton step could gain: θ is within 5 % of a posterior standard deviation."""
 HOPELESS = 25.0
 """A member this many nats behind the best of its batch will carry no weight, however it ends."""
-BOX = 12.0
-"""Parameters stay within ±12: a slope of e^12 is a step already."""
 
 LEAST_DROP = 8.0
 """A curve with d parameters that is 8 + d nats less likely than the best is no draw: P < 0.001 by its χ²."""
@@ -129,7 +126,7 @@ def fit_batch(batch: Batch, cells: Cells, start: Floats | None = None) -> Poster
     """Fisher scoring on all members at once, each with its own damping; by default from the prior mean."""
     hits, misses = cells.hits, cells.mass - cells.hits
 
-    def evaluate(theta: Floats) -> tuple[Floats, ...]:
+    def evaluate(batch: Batch, theta: Floats) -> tuple[Floats, ...]:
         g, miss, jacobian = batch.evaluate(theta)
         pull = np.einsum("mij,mj->mi", batch.precision, theta - batch.mean)
         likelihood = np.log(g) @ hits + np.log(miss) @ misses
@@ -139,34 +136,36 @@ def fit_batch(batch: Batch, cells: Cells, start: Floats | None = None) -> Poster
         information = scaled @ scaled.transpose(0, 2, 1) + batch.precision
         return value, pull + data, information, batch.bend(theta) * data, likelihood
 
-    theta = batch.mean if start is None else start
-    eye = np.eye(theta.shape[1])
-    state = evaluate(theta)
+    theta = batch.mean.copy() if start is None else start
+    state = evaluate(batch, theta)
     damping = np.zeros(theta.shape[0])
-    # What the information lacks of the Hessian, as far as it leaves it positive.
-    lowest = -0.5 * np.einsum("mii->mi", batch.precision)
+    active, part = np.arange(theta.shape[0]), batch
     evaluations = 1
     for _ in range(STEPS):
-        value, gradient, information, bend, _ = state
-        lift = np.maximum(bend, lowest) + damping[:, None] * np.einsum("mii->mi", information)
-        step = -np.linalg.solve(information + lift[:, :, None] * eye, gradient[:, :, None])[:, :, 0]
-        gain = -0.5 * np.sum(step * gradient, axis=1) * (1.0 + damping)
-        if np.all((gain < TOLERANCE) | (value - gain > value.min() + HOPELESS)):
+        value, gradient, information, bend, _ = (values[active] for values in state)
+        diagonal = np.einsum("mii->mi", information)
+        # What the information lacks of the Hessian, as far as it leaves it positive.
+        lift = np.maximum(bend, -0.5 * np.einsum("mii->mi", part.precision)) + damping[active, None] * diagonal
+        step = -np.linalg.solve(information + lift[:, :, None] * np.eye(theta.shape[1]), gradient[:, :, None])[:, :, 0]
+        gain = -0.5 * np.sum(step * gradient, axis=1) * (1.0 + damping[active])
+        moving = gain >= TOLERANCE
+        if np.all(value[moving] - gain[moving] > state[0].min() + HOPELESS):
             break
-        trial = np.clip(theta + step, -BOX, BOX)
-        new = evaluate(trial)
+        if not moving.all():
+            active, step, value = active[moving], step[moving], value[moving]
+            part = batch.take(active)
+        trial = np.clip(theta[active] + step, -batch.box, batch.box)
+        new = evaluate(part, trial)
         evaluations += 1
         better = new[0] < value
-        theta = _choose(better, trial, theta)
-        state = tuple(_choose(better, fresh, old) for fresh, old in zip(new, state, strict=True))
-        damping = np.where(better, np.where(damping < 1e-3, 0.0, damping / 8), np.maximum(8 * damping, 0.01))
+        theta[active[better]] = trial[better]
+        for old, fresh in zip(state, new, strict=True):
+            old[active[better]] = fresh[better]
+        before = damping[active]
+        damping[active] = np.where(better, np.where(before < 1e-3, 0.0, before / 8), np.maximum(8 * before, 0.01))
     value, _, hessian, _, likelihood = state
     volume = np.linalg.slogdet(batch.precision)[1] - np.linalg.slogdet(hessian)[1]
     return Posterior(theta, 0.5 * volume - value, likelihood, hessian, evaluations)
-
-
-def _choose(rows: npt.NDArray[np.bool_], yes: Floats, no: Floats) -> Floats:
-    return np.where(rows.reshape(-1, *[1] * (yes.ndim - 1)), yes, no)
 
 
 @dataclass(frozen=True)

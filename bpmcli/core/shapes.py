@@ -22,12 +22,17 @@ below 0 (`rising` sees to that); free or with a ceiling.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bpmcli.core.families import Pair, log_complement, log_confidence
-from bpmcli.core.sample import BARE_LIMIT, Floats, Sample
+from bpmcli.core.sample import BARE_LIMIT, Floats, Ints, Sample
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 SHAPES = ("identity", "slope", "slope+shift", "beta", "odds", "power", "flip")
 ENDS = ("", "ceiling", "floor")
@@ -87,7 +92,7 @@ class Prior:
     ceiling: tuple[float, float] = (5.0, 1.5)
     floor: tuple[float, float] = (3.0, 1.5)
     """Mean and sd of the log-odds of the ceiling, and of 1 − floor."""
-    bends: tuple[float, ...] = (0.5, 4.0)
+    bends: tuple[float, ...] = (0.1, 0.5, 2.5, 12.5)
     """Steps of the slope from one knot to the next: one `bends` member for each."""
 
     def widened(self, factor: float) -> Prior:
@@ -208,6 +213,16 @@ class Batch:
     mean: Floats
     precision: Floats
     """(M, d, d); a slot that a member does not use has mean 0, precision 1 and derivative 0."""
+    box: Floats
+    """θ stays within ± this."""
+    ends: Ends
+
+    def take(self, rows: Ints) -> Self:
+        """Some of the members, in the same order."""
+        part = copy(self)
+        part.kinds = [self.kinds[i] for i in rows.tolist()]
+        part.mean, part.precision, part.ends = self.mean[rows], self.precision[rows], self.ends.take(rows)
+        return part
 
     def place(self, log_odds: Floats) -> None:
         """Evaluate there from now on."""
@@ -232,6 +247,13 @@ class Ends:
         self.mean, self.sd = np.array([settings[end] for end in ends]).T
         self.ceiling, self.floor = (np.array([[float(end == kind)] for end in ends]) for kind in ("ceiling", "floor"))
 
+    def take(self, rows: Ints) -> Ends:
+        """Those of some members."""
+        part = copy(self)
+        part.mean, part.sd = self.mean[rows], self.sd[rows]
+        part.ceiling, part.floor = self.ceiling[rows], self.floor[rows]
+        return part
+
     def apply(self, h: Floats, miss: Floats, slopes: Floats, k: Floats) -> Evaluated:
         """g of h, with ∂/∂k behind the derivatives that h has."""
         keep, drop = _sigmoid_pair(k[:, None])
@@ -250,6 +272,7 @@ class FormulaBatch(Batch):
         self.kinds = [(shape, end) for shape in SHAPES for end in ENDS]
         free = [[slot in _FREE[shape] for slot in _SLOTS[:3]] + [bool(end)] for shape, end in self.kinds]
         self.free = np.array(free)
+        self.box = np.full(4, BOX)
         self.ends = Ends([end for _, end in self.kinds], prior)
         scales = [[prior.slope, prior.asymmetry, prior.shift, sd] for sd in self.ends.sd]
         self.precision = np.where(self.free, 1.0 / np.square(scales), 1.0)[:, :, None] * np.eye(4)
@@ -258,15 +281,21 @@ class FormulaBatch(Batch):
             [[0.0, 0.0, shift.get(shape, 0.0), k] for (shape, _), k in zip(self.kinds, self.ends.mean, strict=True)]
         )
 
+    def take(self, rows: Ints) -> Self:
+        part = super().take(rows)
+        part.free = self.free[rows]
+        return part
+
     def place(self, log_odds: Floats) -> None:
         self.log_s, self.log_q = log_confidence(log_odds), -log_complement(log_odds)
 
     def evaluate(self, theta: Floats) -> Evaluated:
         # The first four shapes are beta with slots held at zero.
-        cuts = np.array([4, 5, 6]) * len(ENDS)
+        bases = SHAPES[3:]
+        own = [max(SHAPES.index(shape) - 3, 0) for shape, _ in self.kinds]
+        cuts = np.searchsorted(own, np.arange(1, len(bases)))
         parts = [
-            _base(shape, rows, self.log_s, self.log_q)
-            for shape, rows in zip(("beta", "odds", "power", "flip"), np.split(theta, cuts), strict=True)
+            _base(shape, rows, self.log_s, self.log_q) for shape, rows in zip(bases, np.split(theta, cuts), strict=True)
         ]
         h, miss, slopes = (np.concatenate(values) for values in zip(*parts, strict=True))
         g, below, jacobian = self.ends.apply(h, miss, slopes, theta[:, 3])
@@ -282,6 +311,9 @@ class FormulaBatch(Batch):
         rows = np.where(self.free, theta, 0.0)
         return [Member(*kind, tuple(row)) for kind, row in zip(self.kinds, rows.tolist(), strict=True)]
 
+
+BOX = 12.0
+"""A slope of e^12 is a step already, a ceiling of σ(12) is none."""
 
 MOST_KNOTS = 64
 KNOT_GROWTH = 4.3
@@ -309,6 +341,8 @@ class BendBatch(Batch):
         self.kinds = [("bends", end) for end in BEND_ENDS] * len(prior.bends)
         self.ends = Ends([end for _, end in self.kinds], prior)
         k = self.knots.size + 1
+        # Slopes between close knots may be large, and their prior is enough to hold them.
+        self.box = np.concatenate([np.full(k + 1, np.inf), [BOX]])
         step = np.diff(np.eye(k), axis=0)
         self.precision = np.zeros((len(self.kinds), k + 2, k + 2))
         self.precision[:, 0, 0] = 1.0 / prior.shift**2

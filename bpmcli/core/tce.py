@@ -11,7 +11,7 @@ import numpy as np
 from bpmcli.core.density import BetaDensity
 from bpmcli.core.sample import Floats, Sample
 
-_NODES = 32
+_NODES = 16
 MOST_PANELS = 1 << 13
 """Where as many panels still disagree, rounding is all that is left."""
 
