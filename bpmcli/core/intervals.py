@@ -114,7 +114,9 @@ def metric_intervals(
             out[name] = curve._replace(low=min(curve.low, value), high=max(curve.high, value))
         elif base is not None and len(drawn[name]) > 1:
             low, high = _limits(METRICS[name], np.array(drawn[name]), base, level)
-            out[name] = Interval(min(low + value - base, curve.low), high + value - base, level, len(drawn[name]))
+            # Rows that all hit are all hits when drawn again; a curve knows that a miss may come.
+            high = max(high + value - base, curve.high if sample.one_outcome else 0.0)
+            out[name] = Interval(min(low + value - base, curve.low), high, level, len(drawn[name]))
     return out
 
 

@@ -101,6 +101,17 @@ def test_noise_is_not_taken_for_error():
     assert sure <= 5
 
 
+def test_rows_that_all_hit_leave_room_for_a_miss():
+    # No miss in 400 rows: up to 3/400 of all rows may be misses (the rule of three).
+    sample = sample_from_confidences(np.full(400, 1.0), np.ones(400, dtype=bool))
+    values = {name: m.value for name, m in measure(sample, METRICS).items()}
+    found = metric_intervals(sample, values, MetricOptions(), 0.95, 20)
+    for name, value in values.items():
+        interval = found[name]
+        assert (interval is None) == (value is None), name
+        assert interval is None or (interval.low <= 0.0 and 0.003 < interval.high < 0.02), (name, interval)
+
+
 @pytest.mark.parametrize("method", ["bpm-averaged", "bpm", "histogram"])
 def test_a_band_rises_and_holds_the_curve(method):
     rng = np.random.default_rng(4)
