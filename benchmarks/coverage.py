@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bpmcli.core import band
-from bpmcli.core.calibrators import FitOptions
+from bpmcli.core.calibrators import FitOptions, fit_calibrator
 from bpmcli.core.intervals import metric_intervals
 from bpmcli.core.metrics import MetricOptions, measure
 from bpmcli.core.rows import SummarisedRows
@@ -73,7 +73,8 @@ class Covers:
         out = {k: bool(i is not None and i.low <= tce <= i.high) for k, i in found.items()}
         if self.method:
             rows = SummarisedRows(sample, "top-label")
-            limits = band.curve_band(self.method, rows, FitOptions(), 0.95, self.resamples, run)
+            fitted = fit_calibrator(self.method, rows, FitOptions()).calibrator
+            limits = band.curve_band(self.method, fitted, rows, FitOptions(), 0.95, self.resamples, run)
             true = TRUTHS[name].curve.at(np.array(POINTS))
             for s, g in zip(POINTS, true, strict=True):
                 i = int(np.argmin(np.abs(np.array(limits.confidence) - s)))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bpmcli.core.calibrators.base import FitOptions, method_named
+from bpmcli.core.calibrators.base import Calibrator, FitOptions, method_named
 from bpmcli.core.intervals import BIN_CAP, bias_corrected, merged, resamples
 from bpmcli.core.rows import Rows, SummarisedRows
 from bpmcli.core.sample import Floats
@@ -34,18 +34,26 @@ class Band(NamedTuple):
 
 
 def curve_band(
-    method: str, rows: Rows, options: FitOptions, level: float = 0.95, runs: int = RESAMPLES, seed: int = 0
+    method: str,
+    fitted: Calibrator,
+    rows: Rows,
+    options: FitOptions,
+    level: float = 0.95,
+    runs: int = RESAMPLES,
+    seed: int = 0,
 ) -> Band:
-    """Percentiles of the curve at every point of the grid; of refits (`runs` of them) they are corrected for bias."""
+    """Percentiles at every point of the grid, around the curve that was fitted to these rows.
+
+    Those of refits (`runs` of them) are corrected for bias.
+    """
     entry = method_named(method)
     if entry.needs_distribution:
         raise DataError(
             f"a band is drawn over the confidence, and {method} works on all classes", "leave --interval out"
         )
     x = np.log(GRID) - np.log1p(-GRID)
-    rng = np.random.default_rng(seed)
+    g, rng = fitted(x)[0], np.random.default_rng(seed)
     if entry.draws:
-        g = entry.fit(rows, options).calibrator(x)[0]
         low, high = np.quantile(entry.draws(rows, x, DRAWS, rng), [0.5 - level / 2, 0.5 + level / 2], axis=0)
         return Band(level, "posterior", DRAWS, GRID.tolist(), np.minimum(low, g).tolist(), np.maximum(high, g).tolist())
     cells = merged(rows.sample)
@@ -62,8 +70,7 @@ def curve_band(
         raise FitError(f"{method} could be fitted to {len(drawn)} of {runs} resamples only", "leave --interval out")
     values = np.array(drawn)
     limits = np.array([bias_corrected(values[:, i], float(centre[i]), level) for i in range(x.size)])
-    moved = entry.fit(rows, options).calibrator(x)[0] - centre
-    low, high = np.clip(limits.T + moved, 0.0, 1.0)
+    low, high = np.clip(limits.T + (g - centre), 0.0, 1.0)
     return Band(level, "resamples", len(drawn), GRID.tolist(), *_rising(low, high))
 
 

@@ -61,5 +61,6 @@ class FitFile:
         if self.interval:
             from bpmcli.core.band import curve_band
 
-            found["band"] = curve_band(self.method, rows, self.fit, self.interval, seed=self.seed)._asdict()
+            band = curve_band(self.method, fitted.calibrator, rows, self.fit, self.interval, seed=self.seed)
+            found["band"] = band._asdict()
         return found, notices + (groups.notices if groups else fitted.notices)

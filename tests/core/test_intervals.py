@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bpmcli.core.band import curve_band
-from bpmcli.core.calibrators import FitOptions
+from bpmcli.core.calibrators import FitOptions, fit_calibrator
 from bpmcli.core.intervals import bias_corrected, merged, metric_intervals, resamples
 from bpmcli.core.metrics import METRICS, MetricOptions, measure
 from bpmcli.core.rows import Rows
@@ -117,7 +117,8 @@ def test_a_band_rises_and_holds_the_curve(method):
     rng = np.random.default_rng(4)
     x = np.concatenate([rng.normal(0, 0.3, 150), np.full(150, 700.0)])
     rows = Rows(x, rng.random(300) < sigmoid(0.5 * x))
-    found = curve_band(method, rows, FitOptions(), runs=40)
+    fitted = fit_calibrator(method, rows, FitOptions()).calibrator
+    found = curve_band(method, fitted, rows, FitOptions(), runs=40)
     assert np.all(np.diff(found.low) >= 0)
     assert np.all(np.diff(found.high) >= 0)
     assert np.all(np.array(found.low) <= np.array(found.high))

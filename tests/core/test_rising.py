@@ -113,10 +113,11 @@ def test_draws_and_band_do_not_fall() -> None:
     draws = posterior_draws(rows, x, 300, np.random.default_rng(0))
     assert draws.shape == (300, 30)
     assert np.all(np.diff(draws, axis=1) >= 0)
-    band = curve_band("bpm-averaged", rows, FitOptions())
+    curve = fit_averaged(rows.sample)
+    band = curve_band("bpm-averaged", calibrator_of(curve), rows, FitOptions())
     for limits in (band.low, band.high):
         assert np.all(np.diff(limits) >= 0)
-    g = fit_averaged(rows.sample).at(np.array(band.confidence))
+    g = curve.at(np.array(band.confidence))
     assert np.all((np.array(band.low) <= g) & (g <= np.array(band.high)))
 
 
