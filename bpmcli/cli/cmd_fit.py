@@ -8,7 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from bpmcli.cli.options import BatchArgs, CurveArgs, InputArgs, OptionalInputs, OutputArgs, ScaleArgs, Seed, command
+from bpmcli.cli.options import (
+    BatchArgs,
+    CurveArgs,
+    InputArgs,
+    OptionalInputs,
+    OutputArgs,
+    ScaleArgs,
+    Seed,
+    check_level,
+    command,
+)
 from bpmcli.errors import BpmError, UsageError
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -110,8 +120,8 @@ def fit(
         raise UsageError(
             f"{len(items)} inputs need {len(items)} parameter files", "--output-dir DIR, or --pool for one"
         )
-    if interval is not None and not 0 < interval < 1:
-        raise UsageError(f"--interval must lie between 0 and 1, not {interval:g}")
+    if interval is not None:
+        check_level("--interval", interval)
     where = scale.resolve(batch.jobs)
     grouping = _grouping(by, classwise, marginal, min_group)
     if classwise or marginal:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from bpmcli.cli.compare_truths import TruthArgs, check_targets, facts, parse_sizes, records, write_tidy
-from bpmcli.cli.options import FEWEST_RESAMPLES, CurveArgs, InputArgs, OutputArgs, Seed, command
+from bpmcli.cli.options import FEWEST_RESAMPLES, CurveArgs, InputArgs, OutputArgs, Seed, check_level, command
 from bpmcli.errors import BpmError, UsageError
 
 SIZES = "2000"
@@ -106,8 +106,7 @@ def _paired(inputs: Sequence[str], names: tuple[str, ...], options: Any, read: I
     if len(items) != 2:
         hint = "bpmcli compare metrics old.npz new.npz --paired"
         raise UsageError(f"--paired takes two files of the same rows, not {len(items)}", hint)
-    if not 0 < level < 1:
-        raise UsageError(f"--interval must lie between 0 and 1, not {level:g}")
+    check_level("--interval", level)
     if resamples < FEWEST_RESAMPLES:
         raise UsageError(f"--resamples must be at least {FEWEST_RESAMPLES}, not {resamples}", "1000 are usual")
     _refuse_truth_options(args)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any, NamedTuple
 
+from bpmcli.cli.options import check_level
 from bpmcli.core.metrics import METRICS
 from bpmcli.engines.tasks import title
 from bpmcli.errors import BpmError, DataError, UsageError
@@ -121,8 +122,8 @@ def _number(record: Mapping[str, Any], metric: str) -> float | None:
 def interval_level(interval: float | None, confidence: float | None, gated: bool) -> float:
     """The level of the intervals to compute: as asked, or the one whose lower end is the gate's bound."""
     for option, level in (("--interval", interval), ("--gate-confidence", confidence)):
-        if level is not None and not 0 < level < 1:
-            raise UsageError(f"{option} must lie between 0 and 1, not {level:g}")
+        if level is not None:
+            check_level(option, level)
     if confidence is None:
         return interval or 0.0
     if not gated:

@@ -41,6 +41,15 @@ Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random d
 
 FEWEST_RESAMPLES = 20
 """Of fewer the ends of an interval say nothing."""
+HIGHEST_LEVEL = 0.9999
+"""A few thousand draws say nothing about rarer cases."""
+
+
+def check_level(option: str, level: float) -> float:
+    """A level that an interval can have, or a usage error."""
+    if not 0 < level <= HIGHEST_LEVEL:
+        raise UsageError(f"{option} must lie between 0 and {HIGHEST_LEVEL}, not {level!r}", f"{option} 0.95")
+    return level
 
 
 class InputArgs(NamedTuple):

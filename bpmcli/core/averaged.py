@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import NormalDist
 
 import numpy as np
 
@@ -45,6 +46,9 @@ HOPELESS = 25.0
 
 LEAST_DROP = 8.0
 """A curve with d parameters that is 8 + d nats less likely than the best is no draw: P < 0.001 by its χ²."""
+
+SPREAD = 0.96
+"""Standard deviations of the draws that one of an interval is worth: `tails`."""
 
 CHUNK = 1 << 15
 
@@ -220,6 +224,17 @@ class Mixture:
         # log(1 − g) = log g − η.
         found: Floats = -np.logaddexp(0.0, -eta) @ self.cells.mass - eta @ (self.cells.mass - self.cells.hits)
         return found
+
+
+def tails(level: float) -> tuple[float, float]:
+    """Ranks of the draws between which the truth lies with this probability, as measured.
+
+    Draws of several shapes spread a little too far: on D1–D5 at N = 1000 and 5000 the middle 95 % of them hold
+    the true curve in 96.3 % of the cases, the middle 94 % in 95.5 % (seed 21 of benchmarks/coverage.py).
+    """
+    normal = NormalDist()
+    above = normal.cdf(SPREAD * normal.inv_cdf(0.5 + level / 2))
+    return 1.0 - above, above
 
 
 Weigh = Callable[[Batch, Posterior], Floats]

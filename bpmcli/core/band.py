@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bpmcli.core.averaged import tails
 from bpmcli.core.calibrators.base import Calibrator, FitOptions, method_named
 from bpmcli.core.intervals import BIN_CAP, bias_corrected, merged, resamples
 from bpmcli.core.rows import Rows, SummarisedRows
@@ -54,7 +55,7 @@ def curve_band(
     x = np.log(GRID) - np.log1p(-GRID)
     g, rng = fitted(x)[0], np.random.default_rng(seed)
     if entry.draws:
-        low, high = np.quantile(entry.draws(rows, x, DRAWS, rng), [0.5 - level / 2, 0.5 + level / 2], axis=0)
+        low, high = np.quantile(entry.draws(rows, x, DRAWS, rng), tails(level), axis=0)
         return Band(level, "posterior", DRAWS, GRID.tolist(), np.minimum(low, g).tolist(), np.maximum(high, g).tolist())
     cells = merged(rows.sample)
     if rows.sample.n > 20 * BIN_CAP[1] and options.metrics.bins is None:

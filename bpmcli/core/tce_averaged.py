@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bpmcli.core.averaged import Mixture, Posterior, fit_mixture
+from bpmcli.core.averaged import Mixture, Posterior, fit_mixture, tails
 from bpmcli.core.sample import Floats, Sample, sigmoid
 from bpmcli.core.shapes import Batch, Prior, cells_of
 
@@ -111,14 +111,15 @@ def tce_averaged(sample: Sample, p: float = 1.0) -> AveragedTce:
 def tce_interval(sample: Sample, p: float, level: float, seed: int = 0) -> tuple[float, float]:
     """Percentiles of the TCE over the posterior of the unbiased curve: no refits.
 
-    Where the distance is within its error, noise counts as error: in the curve once, in its draws twice. So the
-    mean of the draws is too high by twice their distance from the curve's own TCE (Efron & Tibshirani 1993, 10.6),
-    and the lower end moves down by that much.
+    Where the curve is closer to the diagonal than its error, noise counts as error: e of it in the curve, √2 e in its
+    draws, for noise adds in squares. The draws then lie δ = (√2 − 1) e above the curve's own TCE, on average. They
+    should not, so both ends move down by δ; and as the curve's TCE itself may be all noise there, the lower end
+    moves down by e = (√2 + 1) δ more. Where the error is clear of noise, δ is 0.
     """
     matched = unbiased_curve(sample)
     cells = matched.mixture.cells
     drawn = matched.tce_draws(p, DRAWS, np.random.default_rng(seed))
-    low, high = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2])
+    low, high = np.quantile(drawn, tails(level))
     value = (np.abs(matched.distance(cells.log_odds)) ** p @ cells.mass / cells.mass.sum()) ** (1 / p)
-    noise = max(float(drawn.mean() - value), 0.0)
-    return max(float(low) - 2.0 * noise, 0.0), float(high)
+    excess = max(float(drawn.mean() - value), 0.0)
+    return max(float(low) - (2.0 + np.sqrt(2.0)) * excess, 0.0), max(float(high) - excess, float(value))

@@ -670,7 +670,7 @@ def test_gates_that_do_not_flap(run):
 
 @pytest.mark.parametrize(
     "argv",
-    [["--interval", "1.5"], ["--interval", "nan"], ["--interval", "0"], ["--gate-confidence", "0.95"],
+    [["--interval", "1.5"], ["--interval", "0.9999999999999999"], ["--interval", "nan"], ["--interval", "0"], ["--gate-confidence", "0.95"],
      ["--fail-above", "ece=1", "--gate-confidence", "0.4"], ["--resamples", "0"],
      ["--fail-above", "ece=1", "--gate-confidence", "0.95", "--interval", "0.5"]],
 )  # fmt: skip
