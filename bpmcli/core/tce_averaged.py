@@ -19,6 +19,7 @@ other draws.
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -119,7 +120,7 @@ def tce_interval(sample: Sample, p: float, level: float, seed: int = 0) -> tuple
     matched = unbiased_curve(sample)
     cells = matched.mixture.cells
     drawn = matched.tce_draws(p, DRAWS, np.random.default_rng(seed))
-    low, high = np.quantile(drawn, tails(level))
-    value = (np.abs(matched.distance(cells.log_odds)) ** p @ cells.mass / cells.mass.sum()) ** (1 / p)
+    low, high = np.quantile(drawn, tails(level)).tolist()
+    value = float((np.abs(matched.distance(cells.log_odds)) ** p @ cells.mass / cells.mass.sum()) ** (1 / p))
     excess = max(float(drawn.mean() - value), 0.0)
-    return max(float(low) - (2.0 + np.sqrt(2.0)) * excess, 0.0), max(float(high) - excess, float(value))
+    return max(low - (2.0 + sqrt(2.0)) * excess, 0.0), max(high - excess, value)
