@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bpmcli.core.averaged import AveragedCurve, averaged_mixture, band_mixture, fit_averaged, fit_batch
+from bpmcli.core.averaged import AveragedCurve, averaged_mixture, band_mixture, fit_averaged, fit_batch, tails
 from bpmcli.core.bpm import fit_bpm
 from bpmcli.core.calibrators.averaged import Averaged, calibrator_of, fit
 from bpmcli.core.calibrators.base import FitOptions
@@ -77,6 +77,36 @@ def test_gradient_vanishes_at_the_optimum(batch: type[FormulaBatch] | type[BendB
     found = fit_batch(members, cells)
     for nudge in (-0.05, 0.05):
         assert np.all(value(members, found.theta + nudge, cells) >= value(members, found.theta, cells) - 1e-4)
+
+
+@pytest.mark.parametrize("batch", [FormulaBatch, BendBatch])
+def test_some_members_are_what_they_are_among_all(batch: type[FormulaBatch] | type[BendBatch]) -> None:
+    members = batch(cells_of(drawn("D3", 1000)), Prior())
+    theta = members.mean + np.random.default_rng(0).normal(0, 0.2, members.mean.shape)
+    for rows in (np.array([0, 3, 5]), np.array([len(members.kinds) - 1])):
+        part = members.take(rows)
+        assert list(part.kinds) == [members.kinds[i] for i in rows]
+        for alone, among in zip(part.evaluate(theta[rows]), members.evaluate(theta), strict=True):
+            assert alone == pytest.approx(among[rows], rel=1e-12)
+        assert np.array_equal(part.bend(theta[rows]), members.bend(theta)[rows])
+
+
+def test_bends_find_a_steep_step() -> None:
+    # From 0.2 to 0.9 within 0.2 in log-odds: slopes beyond any fixed box.
+    x = np.linspace(0.5, 2.5, 20_000)
+    hits = (np.arange(x.size) * 0.6180339887) % 1 < np.where(x < 1.5, 0.2, 0.9)
+    mixture = averaged_mixture(sample_from_log_odds(x, hits))
+    found = mixture.found[1]
+    assert found.evaluations < 40
+    assert np.abs(found.theta[:, 1:-1]).max() > 12
+    assert mixture.curve(np.array([1.35, 1.65]))[0] == pytest.approx([0.2, 0.9], abs=0.03)
+
+
+def test_levels_of_draws() -> None:
+    assert tails(0.95) == pytest.approx((0.03, 0.97), abs=1e-4)
+    levels = np.array([tails(level) for level in (1e-6, 0.1, 0.5, 0.95, 0.9999)])
+    assert np.all(np.diff(levels[:, 1]) > 0)
+    assert np.all((levels[:, 0] < levels[:, 1]) & (levels.sum(axis=1) == pytest.approx(1)))
 
 
 def used(members: Batch, slot: int) -> np.ndarray:
