@@ -29,7 +29,19 @@ import numpy as np
 from bpmcli.core.families import Pair
 from bpmcli.core.rising import NOWHERE, Stretch, stretch_that_falls
 from bpmcli.core.sample import LOG_ODDS_LIMIT, Floats, Sample, sigmoid
-from bpmcli.core.shapes import PARAMETERS, Batch, BendBatch, Cells, FormulaBatch, Member, Prior, cells_of
+from bpmcli.core.shapes import (
+    BEND_ENDS,
+    ENDS,
+    PARAMETERS,
+    SHAPES,
+    Batch,
+    BendBatch,
+    Cells,
+    FormulaBatch,
+    Member,
+    Prior,
+    cells_of,
+)
 
 END_WEIGHTS = {"": 0.5, "ceiling": 0.25, "floor": 0.25}
 SHAPE_WEIGHTS = {"odds": 0.4, "bends": 4.0}
@@ -270,6 +282,13 @@ def by_room(batch: Batch, found: Posterior) -> Floats:
 
 def _chance(shape: str, end: str) -> float:
     return SHAPE_WEIGHTS.get(shape, 1.0) * END_WEIGHTS[end]
+
+
+def prior_share(shape: str) -> float:
+    """Of the weight of all shapes, before any rows are seen."""
+    bends = [("bends", end) for end in BEND_ENDS] * len(Prior().bends)
+    chances = [(name, _chance(name, end)) for name, end in [*((s, e) for s in SHAPES for e in ENDS), *bends]]
+    return sum(c for name, c in chances if name == shape) / sum(c for _, c in chances)
 
 
 def averaged_mixture(sample: Sample, prior: Prior | None = None) -> Mixture:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bpmcli.core.averaged import AveragedCurve, prior_share
 from bpmcli.core.sample import BARE_LIMIT, Floats, Sample
-
-if TYPE_CHECKING:
-    from bpmcli.core.averaged import AveragedCurve
 
 NOTICEABLE = 0.01
 """A smaller difference between g and s is not worth a word."""
@@ -42,14 +39,23 @@ def explain(curve: AveragedCurve, sample: Sample) -> str:
     for end, level in _ends(curve).items():
         if curve.end_weights.get(end, 0.0) > 0.5:
             parts.append(f"{end} {level:.3g}")
-    shape, weight = next(iter(curve.shape_weights.items()))
-    sentence = f"{', '.join(parts)}; {NAMES[shape]} carried {100 * weight:.0f} % of the weight"
+    sentence = f"{', '.join(parts)}; {_shape(curve)}"
     n = sample.effective_n
     if n < FEW_ROWS:
         rows = "1 row says" if round(n) == 1 else f"{n:.0f} rows say"
         worth = "" if n > 0.99 * sample.n else f" (worth of {sample.n:.0f} weighted ones)"
         sentence = f"{rows} little{worth}, so the priors count for as much: {sentence}"
     return sentence
+
+
+def _shape(curve: AveragedCurve) -> str:
+    """What carried the weight. Bends begin with most of it, so they need more than that to be what the rows ask for."""
+    weights = curve.shape_weights
+    shape, weight = next(iter(weights.items()))
+    formulas = [other for other in weights if other != "bends"]
+    if shape == "bends" and weight < prior_share("bends") and formulas:
+        return f"no shape stood out (the best with a formula: {NAMES[formulas[0]]})"
+    return f"{NAMES[shape]} carried {100 * weight:.0f} % of the weight"
 
 
 def _ends(curve: AveragedCurve) -> dict[str, float]:

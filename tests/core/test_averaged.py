@@ -8,7 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bpmcli.core.averaged import AveragedCurve, averaged_mixture, band_mixture, fit_averaged, fit_batch, tails
+from bpmcli.core.averaged import (
+    AveragedCurve,
+    averaged_mixture,
+    band_mixture,
+    fit_averaged,
+    fit_batch,
+    prior_share,
+    tails,
+)
 from bpmcli.core.bpm import fit_bpm
 from bpmcli.core.calibrators.averaged import Averaged, calibrator_of, fit
 from bpmcli.core.calibrators.base import FitOptions
@@ -100,6 +108,15 @@ def test_bends_find_a_steep_step() -> None:
     assert found.evaluations < 40
     assert np.abs(found.theta[:, 1:-1]).max() > 12
     assert mixture.curve(np.array([1.35, 1.65]))[0] == pytest.approx([0.2, 0.9], abs=0.03)
+
+
+def test_bends_are_named_when_the_rows_ask_for_them() -> None:
+    few = drawn("D5", 300)
+    assert "no shape stood out (the best with a formula: " in fit_averaged(few).explain(few)
+    x = np.linspace(0.5, 2.5, 5000)
+    stepped = sample_from_log_odds(x, (np.arange(5000) * 0.6180339887) % 1 < np.where(x < 1.5, 0.5, 0.9))
+    assert fit_averaged(stepped).explain(stepped).endswith("a curve without a formula carried 100 % of the weight")
+    assert prior_share("bends") == pytest.approx(12 / 18.4)
 
 
 def test_levels_of_draws() -> None:
