@@ -1,6 +1,6 @@
 """How often intervals cover the truth, on simulated data.
 
-    python benchmarks/coverage.py [--sets 300] [--jobs 2] [--resamples 300] [--harder]
+    python benchmarks/coverage.py [--sets 300] [--jobs 2] [--resamples 1000] [--harder]
 
 For D1–D5 at N = 1000 and 5000: the share of nominal 95 % intervals that hold the exact TCE, and of
 curve bands that hold g(s) at s = 0.5, 0.9, 0.99, with the binomial standard error of that share.
@@ -17,7 +17,7 @@ import numpy as np
 
 from bpmcli.core import band
 from bpmcli.core.calibrators import FitOptions, fit_calibrator
-from bpmcli.core.intervals import metric_intervals
+from bpmcli.core.intervals import RESAMPLES, metric_intervals
 from bpmcli.core.metrics import MetricOptions, measure
 from bpmcli.core.rows import SummarisedRows
 from bpmcli.core.sample import Floats, Sample, sample_from_confidences
@@ -86,7 +86,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", type=int, default=300)
     parser.add_argument("--jobs", type=int, default=0)
-    parser.add_argument("--resamples", type=int, default=300)
+    parser.add_argument("--resamples", type=int, default=RESAMPLES)
     parser.add_argument("--metrics", default=",".join(METRICS), help="empty for none")
     parser.add_argument("--method", default="bpm-averaged", help="curve whose band is judged; empty for none")
     parser.add_argument("--seed", type=int, default=7)
