@@ -3,8 +3,8 @@
 Resampling N rows is drawing the numbers of hits and misses of every cell from one multinomial
 distribution. Neighbouring cells are first merged into at most CELLS, which moves no metric by more
 than the resampling error; what it does move is added back, so the interval stands around the exact
-value. Percentiles, bias-corrected (Efron 1987) unless the metric is free of bias already. A metric
-that knows its own posterior is not resampled.
+value. Percentiles, bias-corrected (Efron 1987; by the mean if the metric is debiased). A metric that
+knows its own posterior is not resampled.
 
 Rows drawn again cannot tell noise from error: the ECE of a calibrated model is all noise, and on its
 resamples there is more of it. A curve can, so no interval begins above that of `tce`.
@@ -129,12 +129,16 @@ def tried(f: Again, sample: Sample) -> float | None:
 
 
 def _limits(entry: Metric, drawn: Floats, value: float, level: float) -> tuple[float, float]:
-    """Percentiles, corrected for bias unless the metric is free of it; the value always lies within."""
+    """Percentiles corrected for bias; the value always lies within.
+
+    A metric that takes off the noise of N rows leaves the one of drawing them again: that is what resamples score too
+    high by, and both ends move down by it.
+    """
     if entry.debiased:
-        low, high = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2]).tolist()
+        low, high = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2]) - max(float(drawn.mean()) - value, 0.0)
     else:
         low, high = bias_corrected(drawn, value, level)
-    return min(low, value), max(high, value)
+    return min(float(low), value), max(float(high), value)
 
 
 def bias_corrected(drawn: Floats, value: float, level: float) -> tuple[float, float]:

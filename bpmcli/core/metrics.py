@@ -64,7 +64,7 @@ class Metric(NamedTuple):
     everyday: bool = True
     """Measured when no metric is named."""
     debiased: bool = False
-    """Noise does not push it up, so percentiles of resamples need no correction."""
+    """The noise of its rows is taken off already: of a resample's, that of drawing it is left."""
     again: Callable[[Sample, MetricOptions], Again] | None = None
     """Made for the resamples of one sample: a cheaper way to the same value within a thousandth of its noise."""
     posterior: bool = False
