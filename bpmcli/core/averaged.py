@@ -152,7 +152,7 @@ def fit_batch(batch: Batch, cells: Cells, start: Floats | None = None) -> Poster
         information = scaled @ scaled.transpose(0, 2, 1) + batch.precision
         return value, pull + data, information, batch.bend(theta) * data, likelihood
 
-    theta = batch.mean.copy() if start is None else start
+    theta = (batch.mean if start is None else start).copy()
     state = evaluate(batch, theta)
     damping = np.zeros(theta.shape[0])
     active, part = np.arange(theta.shape[0]), batch
