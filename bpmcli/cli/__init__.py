@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, TextIO, cast
 
 import typer
 from typer.core import TyperGroup
@@ -84,9 +84,11 @@ root.__doc__ = None
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code."""
-    if sys.stdout is None:  # closed by the caller
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-    code = 0
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+    code, stderr = 0, sys.stderr
+    sys.stderr = cast(TextIO, _Messages(stderr))
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
@@ -95,12 +97,41 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         # The last of the output did not fit: a full disk shows only when the buffer is emptied.
         return _foreign(error)
+    finally:
+        sys.stderr = stderr
     return code
 
 
 def forget_stdout() -> None:
     """The reader has gone (`| head`): nothing more is said, also at the flush on exit; the exit code stays."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _forget(sys.stdout)
+
+
+def _forget(stream: TextIO) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+class _Messages:
+    """Standard error. That nobody reads it (`2>&1 | head`) is no error: what the exit code says stays true."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        try:
+            return self.stream.write(text)
+        except BrokenPipeError:
+            _forget(self.stream)
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self.stream.flush()
+        except BrokenPipeError:
+            _forget(self.stream)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
 
 
 def _run(arguments: list[str]) -> int:

@@ -10,7 +10,6 @@ import typer
 
 from bpmcli import __version__
 from bpmcli.cli.options import (
-    FEWEST_RESAMPLES,
     BatchArgs,
     CurveArgs,
     InputArgs,
@@ -18,6 +17,7 @@ from bpmcli.cli.options import (
     OutputArgs,
     ScaleArgs,
     Seed,
+    check_resamples,
     command,
 )
 from bpmcli.errors import BpmError, UsageError
@@ -93,8 +93,8 @@ def metrics(
         raise UsageError("--noise-runs and --resamples must be positive")
     # A one-sided bound at level c is the end of a two-sided interval at level 2c - 1.
     level = gates.interval_level(interval, gate_confidence, bool(limits))
-    if level is not None and resamples < FEWEST_RESAMPLES:
-        raise UsageError(f"--resamples must be at least {FEWEST_RESAMPLES}, not {resamples}", "1000 are usual")
+    if level is not None:
+        check_resamples(resamples)
     names = check_metric_names(metric or None)
     # A gate measures its metric even if it was not asked for: it must never pass by omission.
     names += [g.metric for g in [*limits, *rises] if g.metric not in names]

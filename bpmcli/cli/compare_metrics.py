@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from bpmcli.cli.compare_truths import TruthArgs, check_targets, facts, parse_sizes, records, write_tidy
-from bpmcli.cli.options import FEWEST_RESAMPLES, CurveArgs, InputArgs, OutputArgs, Seed, check_level, command
+from bpmcli.cli.options import CurveArgs, InputArgs, OutputArgs, Seed, check_level, check_resamples, command
 from bpmcli.errors import BpmError, UsageError
 
 SIZES = "2000"
@@ -107,8 +107,7 @@ def _paired(inputs: Sequence[str], names: tuple[str, ...], options: Any, read: I
         hint = "bpmcli compare metrics old.npz new.npz --paired"
         raise UsageError(f"--paired takes two files of the same rows, not {len(items)}", hint)
     check_level("--interval", level)
-    if resamples < FEWEST_RESAMPLES:
-        raise UsageError(f"--resamples must be at least {FEWEST_RESAMPLES}, not {resamples}", "1000 are usual")
+    check_resamples(resamples)
     _refuse_truth_options(args)
     check_targets(args.out, None)
     first, second = (read_rows(item.path, read.resolve()) for item in items)

@@ -39,10 +39,18 @@ Jobs = Annotated[
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random draw.")]
 
 
-FEWEST_RESAMPLES = 20
-"""Of fewer the ends of an interval say nothing."""
+RESAMPLES = (20, 1_000_000)
+"""Of fewer the ends of an interval say nothing, and more take days."""
 HIGHEST_LEVEL = 0.9999
 """A few thousand draws say nothing about rarer cases."""
+
+
+def check_resamples(resamples: int) -> int:
+    """A number of resamples, or a usage error."""
+    fewest, most = RESAMPLES
+    if not fewest <= resamples <= most:
+        raise UsageError(f"--resamples must be between {fewest} and {most}, not {resamples}", "1000 are usual")
+    return resamples
 
 
 def check_level(option: str, level: float) -> float:

@@ -75,7 +75,8 @@ class AveragedCurve:
 
     def __call__(self, log_odds: Floats) -> Pair:
         """(g, 1 − g) at the given log-odds."""
-        x = np.asarray(log_odds, dtype=np.float64)
+        # Beyond that, confidences are all the same.
+        x = np.clip(np.asarray(log_odds, dtype=np.float64), -LOG_ODDS_LIMIT, LOG_ODDS_LIMIT)
         g, miss = self.average(x)
         self.stretch.replace(x, g, miss)
         return g, miss

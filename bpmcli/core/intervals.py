@@ -115,8 +115,9 @@ def metric_intervals(
         elif base is not None and len(drawn[name]) > 1:
             low, high = _limits(METRICS[name], np.array(drawn[name]), base, level)
             # Rows that all hit are all hits when drawn again; a curve knows that a miss may come.
-            high = max(high + value - base, curve.high if sample.one_outcome else 0.0)
-            out[name] = Interval(min(low + value - base, curve.low), high, level, len(drawn[name]))
+            room = curve.high if sample.one_outcome else value
+            high = max(min(high + value - base, 1.0), room, value)
+            out[name] = Interval(min(low + value - base, curve.low, value), high, level, len(drawn[name]))
     return out
 
 

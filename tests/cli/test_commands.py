@@ -670,7 +670,7 @@ def test_gates_that_do_not_flap(run):
 
 @pytest.mark.parametrize(
     "argv",
-    [["--interval", "1.5"], ["--interval", "0.9999999999999999"], ["--interval", "nan"], ["--interval", "0"], ["--gate-confidence", "0.95"],
+    [["--interval", "1.5"], ["--interval", "0.9999999999999999"], ["--interval", "nan"], ["--interval", "0.9", "--resamples", "99999999999"], ["--interval", "0"], ["--gate-confidence", "0.95"],
      ["--fail-above", "ece=1", "--gate-confidence", "0.4"], ["--resamples", "0"],
      ["--fail-above", "ece=1", "--gate-confidence", "0.95", "--interval", "0.5"]],
 )  # fmt: skip
@@ -825,10 +825,21 @@ def test_no_command_overwrites_its_input(run):
     assert "is the input itself" in run("fit", "a.npz", "-o", "link.npz", code=2).err
 
 
-def test_a_gate_fails_although_nobody_reads():
-    shell = f"{sys.executable} -m bpmcli metrics {VAL} --fail-above ece=0 -q | true; echo ${{PIPESTATUS[0]}}"
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(f"metrics {VAL} --fail-above ece=0 -q", 1), (f"metrics {VAL} --interval 0", 2), ("metrics no_such_file.npz", 3)],
+)
+@pytest.mark.parametrize("pipe", ["|", "2>&1 |"])
+def test_a_failure_is_one_although_nobody_reads(arguments, code, pipe):
+    shell = f"{sys.executable} -m bpmcli {arguments} {pipe} true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, cwd=ROOT)
-    assert done.stdout.strip() == "1", done
+    assert done.stdout.strip() == str(code), done
+
+
+def test_closed_streams_are_no_bug():
+    for closed in (">&-", "2>&-", ">&- 2>&-"):
+        shell = f"{sys.executable} -m bpmcli metrics {VAL} --fail-above ece=0 {closed}"
+        assert subprocess.run(["bash", "-c", shell], capture_output=True, cwd=ROOT).returncode == 1, closed
 
 
 @pytest.mark.parametrize("argv", [["--list"], ["--explain-input"], ["--p", "2000"], ["--seed", "-1"], ["--bins", "²"]])
