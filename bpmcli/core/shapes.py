@@ -140,12 +140,13 @@ def _with_end(end: str, h: Floats, miss: Floats, k: Floats) -> Pair:
 def evaluate_shape(shape: str, end: str, theta: Floats, knots: Floats, log_odds: Floats) -> Pair:
     """(g, 1 − g) for θ of shape (…, d), at every log-odds."""
     if shape == "bends":
-        x = _near(log_odds, knots)
+        x, beyond = _near(log_odds, knots)
         slopes = _outside_up(theta[..., 1 : knots.size + 2])
         heights = _anchor(knots) + theta[..., :1] + slopes @ _ramps(knots, knots).T
         segment = np.searchsorted(knots, x)
         anchor = np.maximum(segment - 1, 0)
-        h, miss = _sigmoid_pair(heights[..., anchor] + slopes[..., segment] * (x - knots[anchor]))
+        bent = heights[..., anchor] + slopes[..., segment] * (x - knots[anchor])
+        h, miss = _sigmoid_pair(bent + _slope_beyond(slopes, knots) * beyond)
     elif shape == "identity":
         h, miss = _sigmoid_pair(np.broadcast_to(log_odds, (*theta.shape[:-1], log_odds.size)))
     else:
@@ -178,8 +179,25 @@ class Member:
         return _outside_up(np.array(self.theta[1 : len(self.knots) + 2]))
 
 
-def _near(log_odds: Floats, knots: Floats) -> Floats:
-    return np.clip(log_odds, max(knots[0] - BEYOND, -BARE_LIMIT), min(knots[-1] + BEYOND, BARE_LIMIT))
+def _near(log_odds: Floats, knots: Floats) -> tuple[Floats, Floats]:
+    """The closest log-odds that the bends reach, and how far beyond they are."""
+    bare = np.clip(log_odds, -BARE_LIMIT, BARE_LIMIT)
+    x = np.clip(bare, knots[0] - BEYOND, knots[-1] + BEYOND)
+    return x, bare - x
+
+
+def _shares(knots: Floats) -> Floats:
+    """Widths of the segments over that of all rows; the two of a single knot count alike."""
+    if knots.size == 1:
+        return np.full(2, 0.5)
+    shares: Floats = np.diff(knots, prepend=knots[0], append=knots[-1]) / (knots[-1] - knots[0])
+    return shares
+
+
+def _slope_beyond(slopes: Floats, knots: Floats) -> Floats:
+    """The mean slope over the rows, which does not fall."""
+    found: Floats = np.maximum(slopes @ _shares(knots)[:, None], 0.0)
+    return found
 
 
 def _outside_up(slopes: Floats) -> Floats:
@@ -321,7 +339,7 @@ KNOT_GROWTH = 4.3
 ROWS_PER_KNOT = 10
 KNOT_GAP = 0.02
 BEYOND = 4.0
-"""Bends go on for this far in log-odds beyond the outermost rows, then stop: nothing is known there."""
+"""Bends go on for this far in log-odds beyond the outermost rows, then with their mean slope."""
 BEND_ENDS = ("", "ceiling")
 
 
@@ -362,13 +380,16 @@ class BendBatch(Batch):
         return np.column_stack([c + (slope - 1.0) * anchor, slopes, k])
 
     def place(self, log_odds: Floats) -> None:
-        self.ramps = _ramps(_near(log_odds, self.knots), self.knots).T
+        x, self.beyond = _near(log_odds, self.knots)
+        self.ramps = _ramps(x, self.knots).T
+        self.reach = self.ramps + _shares(self.knots)[:, None] * self.beyond
 
     def evaluate(self, theta: Floats) -> Evaluated:
         slopes = _outside_up(theta[:, 1:-1])
-        h, miss = _sigmoid_pair(slopes @ self.ramps + theta[:, :1] + _anchor(self.knots))
+        bent = slopes @ self.ramps + theta[:, :1] + _anchor(self.knots)
+        h, miss = _sigmoid_pair(bent + _slope_beyond(slopes, self.knots) * self.beyond)
         rate = (h * miss)[:, None]
-        by_slope = rate * self.ramps * (slopes == theta[:, 1:-1])[:, :, None]
+        by_slope = rate * self.reach * (slopes == theta[:, 1:-1])[:, :, None]
         return self.ends.apply(h, miss, np.concatenate([rate, by_slope], axis=1), theta[:, -1])
 
     def bend(self, theta: Floats) -> Floats:
