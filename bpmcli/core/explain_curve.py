@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -15,11 +16,18 @@ NOTICEABLE = 0.01
 FEW_ROWS = 100
 """A shift of sd 0.5 is known as well from its prior as from about this many rows of hit rate 0.95."""
 
+CLEAR = 3.0
+"""Nats by which the curve must be likelier than the identity where it is said to differ: χ² = 6, P = 0.05 of two
+parameters."""
+
 SURE = 6.0
 """Nats by which a falling curve must fit better than a flat one before it is said to fall."""
 
 POINTS = 401
 NEAR_ONE = 0.95
+
+ASKED = 3.0
+"""Bayes factor by which bends must fit better than formulas to be named."""
 
 NAMES = {
     "identity": "the identity",
@@ -49,11 +57,12 @@ def explain(curve: AveragedCurve, sample: Sample) -> str:
 
 
 def _shape(curve: AveragedCurve) -> str:
-    """What carried the weight. Bends begin with most of it, so they need more than that to be what the rows ask for."""
+    """What carried the weight. Bends begin with most of it, so the rows must ask for them: by odds of three to one."""
     weights = curve.shape_weights
     shape, weight = next(iter(weights.items()))
     formulas = [other for other in weights if other != "bends"]
-    if shape == "bends" and weight < prior_share("bends") and formulas:
+    prior = prior_share("bends")
+    if shape == "bends" and weight * (1.0 - prior) < ASKED * prior * (1.0 - weight) and formulas:
         return f"no shape stood out (the best with a formula: {NAMES[formulas[0]]})"
     return f"{NAMES[shape]} carried {100 * weight:.0f} % of the weight"
 
@@ -64,18 +73,34 @@ def _ends(curve: AveragedCurve) -> dict[str, float]:
 
 
 def _directions(curve: AveragedCurve, sample: Sample) -> list[str]:
-    """Runs of confidence, within the inner 99 % of the rows, where g is noticeably below or above s."""
+    """Runs of confidence, within the inner 99 % of the rows, where g is noticeably and clearly below or above s."""
     low, high = np.interp([0.005 * sample.n, 0.995 * sample.n], sample.mass_before[1:], sample.confidences)
     s = np.unique(np.linspace(low, high, POINTS))
     gap = curve.at(s) - s
     side = np.where(np.abs(gap) > NOTICEABLE, np.sign(gap), 0.0)
-    seen = np.flatnonzero(side)
-    if not seen.size:
+    if not side.any():
         return [f"calibrated to within {NOTICEABLE:g}"]
-    # A run lasts until the other side is seen.
-    starts = seen[np.concatenate([[True], side[seen[1:]] != side[seen[:-1]]])]
-    ends = [*(int(seen[seen < start][-1]) for start in starts[1:]), int(seen[-1])]
-    return [_run(s, gap, int(a), b, b == ends[-1]) for a, b in zip(starts, ends, strict=True)]
+    edges = np.concatenate([[-np.inf], (s[1:] + s[:-1]) / 2, [np.inf]])
+    before = np.concatenate([[0.0], np.cumsum(_gains(curve, sample))])
+    cuts = [0, *(np.flatnonzero(np.diff(side)) + 1).tolist(), s.size]
+    runs: list[tuple[int, int]] = []
+    for first, end in itertools.pairwise(cuts):
+        rows = np.searchsorted(sample.confidences, edges[[first, end]])
+        if not side[first] or before[rows[1]] - before[rows[0]] < CLEAR:
+            continue
+        # A run lasts until the other side is seen.
+        joins = bool(runs) and side[runs[-1][0]] == side[first]
+        runs[-1:] = [(runs[-1][0], end - 1)] if joins else [*runs[-1:], (first, end - 1)]
+    found = [_run(s, gap, first, last, last == runs[-1][1]) for first, last in runs]
+    return found or ["calibrated as far as these rows can tell"]
+
+
+def _gains(curve: AveragedCurve, sample: Sample) -> Floats:
+    """Nats by which the curve is likelier than the identity, cell by cell."""
+    g, miss = curve(sample.log_odds)
+    misses = sample.mass - sample.hits
+    gains: Floats = sample.hits * np.log(g / sample.confidences) + misses * np.log(miss / sample.complements)
+    return gains * (sample.effective_n / sample.n)
 
 
 def _flats(curve: AveragedCurve, sample: Sample) -> list[str]:

@@ -132,11 +132,13 @@ def tried(f: Again, sample: Sample) -> float | None:
 def _limits(entry: Metric, drawn: Floats, value: float, level: float) -> tuple[float, float]:
     """Percentiles corrected for bias; the value always lies within.
 
-    A metric that takes off the noise of N rows leaves the one of drawing them again: that is what resamples score too
-    high by, and both ends move down by it.
+    A metric that takes off the noise of N rows leaves the one of drawing them again, so that resamples score too
+    high. Both ends move down by half of that: all of it would do for a metric without bias, but on thin bins
+    `ece-debiased` takes off too much (coverage on D3, N = 1000: 99 % as drawn, 92 % with all of it).
     """
     if entry.debiased:
-        low, high = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2]) - max(float(drawn.mean()) - value, 0.0)
+        excess = max(float(drawn.mean()) - value, 0.0)
+        low, high = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2]) - excess / 2
     else:
         low, high = bias_corrected(drawn, value, level)
     return min(float(low), value), max(float(high), value)
