@@ -214,6 +214,33 @@ def test_beyond_the_rows_nothing_is_made_up() -> None:
     x = rng.normal(1.5, 1.2, 20_000)
     wavy = fit_averaged(sample_from_log_odds(x, rng.random(x.size) < sigmoid(0.3 * np.sin(3 * x))))
     assert wavy(np.array([37.0]))[0] < 0.8
+    # One miss that was foretold changes nothing, far from it least of all.
+    assert fit_averaged(sample_from_log_odds([-700.0], [0])).at(np.array([0.5, 0.9])) == pytest.approx(
+        [0.5, 0.9], abs=0.02
+    )
+    x = rng.uniform(9, 14, 5000)
+    assert fit_averaged(sample_from_log_odds(x, rng.random(5000) < sigmoid(x))).at(np.array([0.9]))[0] < 0.95
+
+
+def test_nothing_changes_beyond_the_largest_log_odds() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(0, 1.5, 2000)
+    falls = fit_averaged(sample_from_log_odds(x, rng.random(2000) < sigmoid(-x)))
+    assert np.ptp(falls(np.linspace(-2000, 2000, 4001))[0]) < 1e-12
+
+
+def test_what_rows_cannot_tell_is_not_said() -> None:
+    """Calibrated rows: some curve lies off the diagonal nearly always, and is said to at most rarely."""
+    said = 0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        s = rng.beta(3, 0.5, 1000)
+        sample = sample_from_confidences(s, rng.random(1000) < s)
+        said += not fit_averaged(sample).explain(sample).startswith("calibrated")
+    assert said <= 6  # 95 % sure of each: more than 6 of 30 with a chance of 0.001
+    s = np.random.default_rng(0).random(20_000)
+    sample = sample_from_confidences(s, np.random.default_rng(1).random(s.size) < np.where(s > 0.9, s - 0.2, s))
+    assert fit_averaged(sample).explain(sample).startswith("over-confident above 0.8")
 
 
 def test_one_outcome_moves_the_curve_as_far_as_the_rows_allow() -> None:
