@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bpmcli.core import bends
 from bpmcli.core.families import Pair, log_complement, log_confidence
 from bpmcli.core.sample import BARE_LIMIT, Floats, Ints, Sample
 
@@ -140,13 +141,7 @@ def _with_end(end: str, h: Floats, miss: Floats, k: Floats) -> Pair:
 def evaluate_shape(shape: str, end: str, theta: Floats, knots: Floats, log_odds: Floats) -> Pair:
     """(g, 1 − g) for θ of shape (…, d), at every log-odds."""
     if shape == "bends":
-        x, beyond = _near(log_odds, knots)
-        slopes = _outside_up(theta[..., 1 : knots.size + 2])
-        heights = _anchor(knots) + theta[..., :1] + slopes @ _ramps(knots, knots).T
-        segment = np.searchsorted(knots, x)
-        anchor = np.maximum(segment - 1, 0)
-        bent = heights[..., anchor] + slopes[..., segment] * (x - knots[anchor])
-        h, miss = _sigmoid_pair(bent + _slope_beyond(slopes, knots) * beyond)
+        h, miss = _sigmoid_pair(bends.bent(theta[..., : knots.size + 2], knots, log_odds))
     elif shape == "identity":
         h, miss = _sigmoid_pair(np.broadcast_to(log_odds, (*theta.shape[:-1], log_odds.size)))
     else:
@@ -176,47 +171,7 @@ class Member:
     @property
     def slopes(self) -> Floats:
         """Of bends, from below the first knot to above the last."""
-        return _outside_up(np.array(self.theta[1 : len(self.knots) + 2]))
-
-
-def _near(log_odds: Floats, knots: Floats) -> tuple[Floats, Floats]:
-    """The closest log-odds that the bends reach, and how far beyond they are."""
-    bare = np.clip(log_odds, -BARE_LIMIT, BARE_LIMIT)
-    x = np.clip(bare, knots[0] - BEYOND, knots[-1] + BEYOND)
-    return x, bare - x
-
-
-def _shares(knots: Floats) -> Floats:
-    """Widths of the segments over that of all rows; the two of a single knot count alike."""
-    if knots.size == 1:
-        return np.full(2, 0.5)
-    shares: Floats = np.diff(knots, prepend=knots[0], append=knots[-1]) / (knots[-1] - knots[0])
-    return shares
-
-
-def _slope_beyond(slopes: Floats, knots: Floats) -> Floats:
-    """The mean slope over the rows, which does not fall."""
-    found: Floats = np.maximum(slopes @ _shares(knots)[:, None], 0.0)
-    return found
-
-
-def _outside_up(slopes: Floats) -> Floats:
-    """The outermost slopes, where no rows are, do not fall."""
-    out: Floats = slopes.copy()
-    out[..., [0, -1]] = np.maximum(out[..., [0, -1]], 0.0)
-    return out
-
-
-def _ramps(x: Floats, knots: Floats) -> Floats:
-    """∫ₐˣ of the indicator of each segment: η = a + c + ramps @ slopes, which is x + c if all slopes are 1."""
-    edges = np.concatenate([[-np.inf], knots, [np.inf]])
-    ramps: Floats = np.clip(x[:, None], edges[:-1], edges[1:]) - np.clip(_anchor(knots), edges[:-1], edges[1:])
-    return ramps
-
-
-def _anchor(knots: Floats) -> float:
-    """0, or the row closest to it: the slopes outside the rows must not move what is inside."""
-    return float(np.clip(0.0, knots[0], knots[-1]))
+        return bends.outside_up(np.array(self.theta[1 : len(self.knots) + 2]))
 
 
 Evaluated = tuple[Floats, Floats, Floats]
@@ -333,13 +288,6 @@ class FormulaBatch(Batch):
 BOX = 12.0
 """A slope of e^12 is a step already, a ceiling of σ(12) is none."""
 
-MOST_KNOTS = 64
-KNOT_GROWTH = 4.3
-"""Knots grow like 4.3 N^¼: more rows show finer bends."""
-ROWS_PER_KNOT = 10
-KNOT_GAP = 0.02
-BEYOND = 4.0
-"""Bends go on for this far in log-odds beyond the outermost rows, then with their mean slope."""
 BEND_ENDS = ("", "ceiling")
 
 
@@ -347,14 +295,7 @@ class BendBatch(Batch):
     """Random walks of the slope, one member for each step size and end."""
 
     def __init__(self, cells: Cells, prior: Prior) -> None:
-        middle = np.cumsum(cells.mass) - cells.mass / 2
-        total = float(np.sum(cells.mass))
-        n = int(min(KNOT_GROWTH * total**0.25, total / ROWS_PER_KNOT, MOST_KNOTS))
-        inner = np.interp(np.arange(1, n + 1) / (n + 1) * total, middle, cells.log_odds)
-        low, high = cells.log_odds[[0, -1]]
-        inner = inner[np.concatenate([[True], np.diff(inner) > KNOT_GAP])[: inner.size]]
-        inner = inner[(inner > low + KNOT_GAP) & (inner < high - KNOT_GAP)]
-        self.knots = np.concatenate([[low], inner, [high] if high > low else []])
+        self.knots = bends.knots_of(cells.log_odds, cells.mass)
         self.place(cells.log_odds)
         self.kinds = [("bends", end) for end in BEND_ENDS] * len(prior.bends)
         self.ends = Ends([end for _, end in self.kinds], prior)
@@ -375,19 +316,19 @@ class BendBatch(Batch):
         """No bends yet: the fitted slope and shift with the same end."""
         rows = [formulas.kinds.index(("slope+shift", end)) for _, end in self.kinds]
         u, _, c, k = theta[rows].T
-        slope, anchor = np.exp(u), _anchor(self.knots)
+        slope, anchor = np.exp(u), bends.anchor(self.knots)
         slopes = np.repeat(slope[:, None], self.knots.size + 1, axis=1)
         return np.column_stack([c + (slope - 1.0) * anchor, slopes, k])
 
     def place(self, log_odds: Floats) -> None:
-        x, self.beyond = _near(log_odds, self.knots)
-        self.ramps = _ramps(x, self.knots).T
-        self.reach = self.ramps + _shares(self.knots)[:, None] * self.beyond
+        x, self.beyond = bends.near(log_odds, self.knots)
+        self.ramps = bends.ramps(x, self.knots).T
+        self.reach = self.ramps + bends.shares(self.knots)[:, None] * self.beyond
 
     def evaluate(self, theta: Floats) -> Evaluated:
-        slopes = _outside_up(theta[:, 1:-1])
-        bent = slopes @ self.ramps + theta[:, :1] + _anchor(self.knots)
-        h, miss = _sigmoid_pair(bent + _slope_beyond(slopes, self.knots) * self.beyond)
+        slopes = bends.outside_up(theta[:, 1:-1])
+        bent = slopes @ self.ramps + theta[:, :1] + bends.anchor(self.knots)
+        h, miss = _sigmoid_pair(bent + bends.slope_beyond(slopes, self.knots) * self.beyond)
         rate = (h * miss)[:, None]
         by_slope = rate * self.reach * (slopes == theta[:, 1:-1])[:, :, None]
         return self.ends.apply(h, miss, np.concatenate([rate, by_slope], axis=1), theta[:, -1])
