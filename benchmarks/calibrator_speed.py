@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from bpmcli.core.calibrators import METHODS, fit_calibrator
-from bpmcli.core.reduce import reduce_logits
-from bpmcli.core.rows import Rows
-from bpmcli.core.sample import sigmoid
+from bpmcli.core.data.log_odds import reduce_logits
+from bpmcli.core.data.rows import Rows
+from bpmcli.core.data.sample import sigmoid
 
 
 @dataclass

@@ -17,11 +17,11 @@ import numpy as np
 
 from bpmcli.core import band
 from bpmcli.core.calibrators import FitOptions, fit_calibrator
-from bpmcli.core.intervals import RESAMPLES, metric_intervals
+from bpmcli.core.compare.truths import TRUTHS, simulate
+from bpmcli.core.data.rows import SummarisedRows
+from bpmcli.core.data.sample import Floats, Sample, sample_from_confidences
 from bpmcli.core.metrics import MetricOptions, measure
-from bpmcli.core.rows import SummarisedRows
-from bpmcli.core.sample import Floats, Sample, sample_from_confidences
-from bpmcli.core.simulate import TRUTHS, simulate
+from bpmcli.core.metrics.intervals import RESAMPLES, metric_intervals
 from bpmcli.engines.local import work
 
 METRICS = ("tce", "ece-debiased")

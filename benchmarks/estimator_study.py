@@ -19,16 +19,16 @@ from pathlib import Path
 import numpy as np
 
 import bpmcli.core.calibrators.averaged  # noqa: F401  registers bpm-averaged
-from bpmcli.core.averaged import fit_averaged
-from bpmcli.core.bpm import fit_bpm
 from bpmcli.core.calibrators import METHODS
 from bpmcli.core.calibrators.base import FitOptions
+from bpmcli.core.compare.truths import TRUTHS, ead, simulate
+from bpmcli.core.curves.averaged.mixture import fit_averaged
+from bpmcli.core.curves.averaged.tce import tce_averaged
+from bpmcli.core.curves.bpm import fit_bpm
+from bpmcli.core.data.log_odds import log_odds_of_confidences, reduce_logits, reduce_probs
+from bpmcli.core.data.rows import Rows
+from bpmcli.core.data.sample import Floats, sample_from_log_odds, sigmoid
 from bpmcli.core.metrics import METRICS, MetricOptions
-from bpmcli.core.reduce import log_odds_of_confidences, reduce_logits, reduce_probs
-from bpmcli.core.rows import Rows
-from bpmcli.core.sample import Floats, sample_from_log_odds, sigmoid
-from bpmcli.core.simulate import TRUTHS, ead, simulate
-from bpmcli.core.tce_averaged import tce_averaged
 from bpmcli.errors import BpmError
 
 NEW = "bpm-averaged"

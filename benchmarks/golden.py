@@ -140,7 +140,9 @@ def run_one(command: str) -> dict[str, object]:
         given = set(os.listdir(folder))
         shell = f'bpmcli() {{ "{sys.executable}" -m bpmcli "$@"; }}; {command}'
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
-        done = subprocess.run(["bash", "-c", shell], cwd=folder, capture_output=True, text=True, env=environment)
+        done = subprocess.run(
+            ["bash", "-c", shell], check=False, cwd=folder, capture_output=True, text=True, env=environment
+        )
         written = {
             str(path.relative_to(folder)): _contents(path)
             for path in sorted(Path(folder).rglob("*"))

@@ -193,8 +193,8 @@ def oracle(path: Path) -> Values:
 def differences(path: Path, result: Values) -> dict[str, float]:
     """The largest difference between ours and the packages', per method (T: relative)."""
     from bpmcli.core.calibrators import fit_calibrator
-    from bpmcli.core.reduce import log_odds_of_confidences
-    from bpmcli.core.rows import Rows
+    from bpmcli.core.data.log_odds import log_odds_of_confidences
+    from bpmcli.core.data.rows import Rows
 
     data = load(path)
     rows = Rows(

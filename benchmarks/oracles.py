@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-from bpmcli.core.binning import scheme_bins, scheme_counts
-from bpmcli.core.bpm import bounds, fit_bpm, objective
-from bpmcli.core.families import BETA, FAMILIES, IDENTITY, Family
+from bpmcli.core.compare.truths import TRUTHS, simulate
+from bpmcli.core.curves.bpm import bounds, fit_bpm, objective
+from bpmcli.core.curves.families import BETA, FAMILIES, IDENTITY, Family
+from bpmcli.core.curves.solve import minimise
+from bpmcli.core.data.binning import scheme_bins, scheme_counts
+from bpmcli.core.data.sample import Floats, Sample
 from bpmcli.core.metrics import MetricOptions, measure
-from bpmcli.core.sample import Floats, Sample
-from bpmcli.core.simulate import TRUTHS, simulate
-from bpmcli.core.solve import minimise
 from bpmcli.io import read_rows
 
 SAME = {

@@ -23,15 +23,15 @@ from pathlib import Path
 import numpy as np
 from estimator_study import NEW, TUNED_ON
 
-from bpmcli.cli.compare_truths import write_tidy
+from bpmcli.cli.compare.truths import write_tidy
 from bpmcli.cli.render import Table, render
-from bpmcli.core.calibrator_comparison import CROSS_VALIDATED, Contest
 from bpmcli.core.calibrators import METHODS
-from bpmcli.core.score_table import Score, ranks
-from bpmcli.engines.comparing import ComparePair, Pair
+from bpmcli.core.compare.cross_validation import CROSS_VALIDATED, Contest
+from bpmcli.core.compare.score_table import Score, ranks
 from bpmcli.engines.local import first_error, work
 from bpmcli.io.layout import InputOptions
 from bpmcli.io.paths import expand
+from bpmcli.tasks.compare import ComparePair, Pair
 
 SHOWN = ("ece", "ece-debiased", "ks", "smece", "tce-bpm", "brier", "nll")
 

@@ -86,9 +86,9 @@ def real_data(folder: Path, path: Path) -> None:
     """Figure 1 (a), and a reliability diagram, of a real file."""
     from bpmcli.cli import pictures
     from bpmcli.core.calibrators import FitOptions
-    from bpmcli.engines.fitting import FitFile
     from bpmcli.io.layout import InputOptions
     from bpmcli.io.paths import expand
+    from bpmcli.tasks.fit import FitFile
 
     options = InputOptions()
     documents = [FitFile(options, "bpm", FitOptions())(item)[0] for item in expand([str(path)])]

@@ -210,12 +210,12 @@ def growth(options: argparse.Namespace) -> None:
 
 def accuracy(options: argparse.Namespace) -> None:
     """Summary against exact, with the same bin cap."""
-    from bpmcli.core.bpm import fit_bpm
+    from bpmcli.core.compare.truths import TRUTHS, simulate
+    from bpmcli.core.curves.bpm import fit_bpm
+    from bpmcli.core.data.log_odds import log_odds_of_confidences
+    from bpmcli.core.data.sample import sample_from_log_odds, sigmoid
     from bpmcli.core.metrics import MetricOptions, measure
-    from bpmcli.core.reduce import log_odds_of_confidences
-    from bpmcli.core.sample import sample_from_log_odds, sigmoid
-    from bpmcli.core.simulate import TRUTHS, simulate
-    from bpmcli.core.summary import edge_bound, summary_of
+    from bpmcli.core.summary.summary import edge_bound, summary_of
     from bpmcli.io.readers import read_rows
 
     n = 10**5 if options.quick else 10**6

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from bpmcli.core.calibrators import fit_calibrator
+from bpmcli.core.data.log_odds import log_odds_of_confidences, reduce_logits
+from bpmcli.core.data.rows import Rows, SummarisedRows
+from bpmcli.core.data.sample import Sample, sample_from_confidences
 from bpmcli.core.metrics import MetricOptions, measure
-from bpmcli.core.reduce import log_odds_of_confidences, reduce_logits
-from bpmcli.core.rows import Rows, SummarisedRows
-from bpmcli.core.sample import Sample, sample_from_confidences
-from bpmcli.core.summary import Accumulator
+from bpmcli.core.summary.summary import Accumulator
 from bpmcli.io.readers import EXACT_ROWS
 
 Timed = Callable[[], Any]

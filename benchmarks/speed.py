@@ -21,9 +21,10 @@ from pathlib import Path
 
 import numpy as np
 
-from bpmcli.core.bpm import fit_bpm
-from bpmcli.core.metrics import METRICS, MetricOptions, measure, tce_of_fit
-from bpmcli.core.simulate import TRUTHS, simulate
+from bpmcli.core.compare.truths import TRUTHS, simulate
+from bpmcli.core.curves.bpm import fit_bpm
+from bpmcli.core.metrics import METRICS, MetricOptions, measure
+from bpmcli.core.metrics.definitions import tce_of_fit
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -22,10 +22,10 @@ import numpy as np
 
 from bpmcli.cli.render import Table, render
 from bpmcli.core.calibrators import FitOptions, fit_calibrator
+from bpmcli.core.compare.scores import Judge
+from bpmcli.core.data.log_odds import log_odds_of_confidences
+from bpmcli.core.data.rows import Rows
 from bpmcli.core.metrics import MetricOptions
-from bpmcli.core.reduce import log_odds_of_confidences
-from bpmcli.core.rows import Rows
-from bpmcli.core.scores import Judge
 from bpmcli.io.readers import read_rows
 
 METRICS = ("ece", "ece-debiased", "ece-sweep", "ks", "smece", "tce-bpm")

@@ -18,16 +18,16 @@ _API = {
     "METRICS": "bpmcli.core.metrics",
     "METHODS": "bpmcli.core.calibrators",
     "MetricOptions": "bpmcli.core.metrics",
-    "Rows": "bpmcli.core.rows",
-    "Sample": "bpmcli.core.sample",
-    "TRUTHS": "bpmcli.core.simulate",
-    "fit_bpm": "bpmcli.core.bpm",
+    "Rows": "bpmcli.core.data.rows",
+    "Sample": "bpmcli.core.data.sample",
+    "TRUTHS": "bpmcli.core.compare.truths",
+    "fit_bpm": "bpmcli.core.curves.bpm",
     "fit_calibrator": "bpmcli.core.calibrators",
     "measure": "bpmcli.core.metrics",
     "read_rows": "bpmcli.io",
-    "sample_from_confidences": "bpmcli.core.sample",
-    "sample_from_log_odds": "bpmcli.core.sample",
-    "simulate": "bpmcli.core.simulate",
+    "sample_from_confidences": "bpmcli.core.data.sample",
+    "sample_from_log_odds": "bpmcli.core.data.sample",
+    "simulate": "bpmcli.core.compare.truths",
 }
 
 __all__ = ["__version__", *_API]

@@ -14,10 +14,10 @@ import pytest
 from bpmcli import plots
 from bpmcli.cli import pictures
 from bpmcli.core.calibrators import FitOptions
-from bpmcli.engines.fitting import FitFile
 from bpmcli.errors import DataError, UsageError
 from bpmcli.io.layout import InputOptions
 from bpmcli.io.paths import Input
+from bpmcli.tasks.fit import FitFile
 
 pytest.importorskip("matplotlib")
 

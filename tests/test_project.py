@@ -11,7 +11,11 @@ import pytest
 from conftest import ROOT, SAMPLE_DATA
 
 PACKAGE = ROOT / "bpmcli"
-LAYERS = {"core": {"core"}, "io": {"core", "io"}, "engines": {"core", "io", "engines"}}
+LAYERS = ["core", "io", "tasks", "engines", "plots", "cli"]
+"""A layer imports only from those before it, and from itself."""
+ROOMS = ["data", "summary", "curves", "metrics", "calibrators", "compare"]
+"""The same inside core."""
+SHARED = {"errors", "__version__"}
 
 
 def test_sample_data_is_small_and_documented():
@@ -22,21 +26,38 @@ def test_sample_data_is_small_and_documented():
         assert path.name in text or f"{path.stem}.*" in text, path.name
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_layers_point_one_way(path):
-    layer = path.relative_to(PACKAGE).parts[0]
-    if layer not in LAYERS:
-        return
-    for node in ast.walk(ast.parse(path.read_text())):
-        names = []
+def imported_modules(path: Path) -> list[str]:
+    """What a file imports from this package, at the top or inside functions, but for types alone."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node.body = []
+    names: list[str] = []
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module]
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        for name in names:
-            parts = name.split(".")
-            if parts[0] == "bpmcli" and len(parts) > 1 and (PACKAGE / parts[1]).is_dir():
-                assert parts[1] in LAYERS[layer], f"{path.name} imports {name}"
+            names += [alias.name for alias in node.names]
+    return [name.removeprefix("bpmcli.") for name in names if name.startswith("bpmcli.")]
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_layers_and_rooms_point_one_way(path):
+    where = path.relative_to(PACKAGE).parts
+    if where[0] not in LAYERS:
+        return
+    for name in imported_modules(path):
+        parts = name.split(".")
+        if parts[0] in SHARED:
+            continue
+        assert LAYERS.index(parts[0]) <= LAYERS.index(where[0]), f"{where} imports {name}"
+        if where[0] == parts[0] == "core":
+            assert ROOMS.index(parts[1]) <= ROOMS.index(where[1]), f"{where} imports {name}"
+
+
+def test_every_file_is_in_a_room():
+    assert {p.name for p in PACKAGE.iterdir() if p.is_dir()} - {"__pycache__"} == set(LAYERS)
+    assert {p.name for p in (PACKAGE / "core").iterdir()} - {"__pycache__", "__init__.py"} == set(ROOMS)
 
 
 def test_core_neither_prints_nor_opens_files():

@@ -98,7 +98,7 @@ def test_readme_names_every_command_metric_method_and_exit_code():
 
 
 def test_what_a_summary_moves_is_said_alike_everywhere():
-    from bpmcli.core.notices import TEXTS
+    from bpmcli.core.data.notices import TEXTS
 
     scale = (ROOT / "docs" / "SCALE.md").read_text(encoding="utf-8")
     for text in (README, scale, TEXTS["summarised"][0], TEXTS["distinct-kept"][0]):

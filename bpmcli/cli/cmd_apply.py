@@ -37,11 +37,11 @@ def apply(
       cat scores.csv | bpmcli apply params.json - > calibrated.csv
     """
     from bpmcli.cli import console
-    from bpmcli.engines.applying import ApplyFile, output_suffix
     from bpmcli.engines.local import work
     from bpmcli.io.outputs import Record, origin_of, output_paths, spare_inputs
     from bpmcli.io.params import checksum, load_params
     from bpmcli.io.paths import expand
+    from bpmcli.tasks.apply import ApplyFile, output_suffix
 
     said.resolve()
     loaded = load_params(params)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from bpmcli.cli.compare_calibrators import compare_calibrators
-from bpmcli.cli.compare_curves import compare_curves
-from bpmcli.cli.compare_metrics import compare_metrics
-from bpmcli.cli.compare_samples import compare_samples
+from bpmcli.cli.compare.calibrators import compare_calibrators
+from bpmcli.cli.compare.curves import compare_curves
+from bpmcli.cli.compare.metrics import compare_metrics
+from bpmcli.cli.compare.samples import compare_samples
 
 HELP = """Compare metrics or calibrators, on files or on known truth.
 

@@ -75,15 +75,15 @@ def fit(
     """
     from bpmcli.cli import console, views
     from bpmcli.cli.render import show
-    from bpmcli.core.bpm import check_family
     from bpmcli.core.calibrators import FitOptions, method_named
     from bpmcli.core.calibrators.base import PAPER
-    from bpmcli.core.families import BETA, family_named
-    from bpmcli.engines.fitting import FitFile
+    from bpmcli.core.curves.bpm import check_family
+    from bpmcli.core.curves.families import BETA, family_named
     from bpmcli.io.documents import dumps
     from bpmcli.io.outputs import output_paths, spare_inputs
     from bpmcli.io.paths import expand
     from bpmcli.io.writers import write_text
+    from bpmcli.tasks.fit import FitFile
 
     format_ = output.resolve()
     if method == "list":

@@ -64,8 +64,8 @@ def metrics(
     from bpmcli.cli import console, gates, views
     from bpmcli.cli.render import show
     from bpmcli.core.metrics import check_metric_names
-    from bpmcli.engines.tasks import Extras
     from bpmcli.io.paths import expand
+    from bpmcli.tasks.measure import Extras
 
     format_ = output.resolve()
     if (list_ or explain_input) and (fail_above or max_increase):
@@ -156,7 +156,7 @@ def _measure(
 ) -> tuple[list[dict[str, Any]], list[tuple[str, BpmError]]]:  # fmt: skip
     """A record per input (or for all of them) and group, and what could not be read."""
     from bpmcli.cli import console
-    from bpmcli.engines.tasks import MeasureFile, title
+    from bpmcli.tasks.measure import MeasureFile, title
 
     scale = where.resolve(batch.jobs)
     task = MeasureFile(read, names, options, extras, scale.mode)
@@ -187,7 +187,7 @@ def _measure(
 def _show_notices(done: Sequence[Any], where: str) -> None:
     """What all groups of an input share is said once."""
     from bpmcli.cli import console
-    from bpmcli.engines.tasks import title
+    from bpmcli.tasks.measure import title
 
     shared = [n for n in done[0].notices if all(n in one.notices for one in done)]
     console.show_notices(shared, where)

@@ -36,9 +36,9 @@ def simulate(
 
     from bpmcli.cli import console
     from bpmcli.cli.render import Table, show
-    from bpmcli.core.sample import sigmoid
-    from bpmcli.core.simulate import custom_truth, truth_by_name
-    from bpmcli.core.simulate import simulate as draw
+    from bpmcli.core.compare.truths import custom_truth, truth_by_name
+    from bpmcli.core.compare.truths import simulate as draw
+    from bpmcli.core.data.sample import sigmoid
     from bpmcli.io.documents import dumps
     from bpmcli.io.sources import suffix_of
     from bpmcli.io.writers import open_writer, write_text

@@ -35,10 +35,11 @@ def summarize(
     """
     from bpmcli.cli import console
     from bpmcli.cli.options import ScaleArgs
-    from bpmcli.engines.scale import Piece, Summarise, summarise_inputs
+    from bpmcli.engines.scale import summarise_inputs
     from bpmcli.io.outputs import output_paths, spare_inputs
     from bpmcli.io.paths import expand
     from bpmcli.io.summaries import write_summary
+    from bpmcli.tasks.summarise import Piece, Summarise
 
     output.resolve()
     scale = ScaleArgs(summary=True, engine=engine, scheduler=scheduler).resolve(jobs)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-from bpmcli.core.notices import Notice
+from bpmcli.core.data.notices import Notice
 from bpmcli.errors import BpmError
 
 T = TypeVar("T")

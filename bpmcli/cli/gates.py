@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from bpmcli.cli.options import check_level
 from bpmcli.core.metrics import METRICS
-from bpmcli.engines.tasks import title
 from bpmcli.errors import BpmError, DataError, UsageError
 from bpmcli.io.documents import load_document
+from bpmcli.tasks.measure import title
 
 SCHEMA, VERSION = "bpmcli/metrics", 1
 

@@ -52,8 +52,8 @@ def fitted(path: str, documents: Sequence[Mapping[str, Any]], options: Any) -> N
 
 
 def _sample(paths: Sequence[str], options: Any) -> tuple[str, Any]:
-    from bpmcli.engines.tasks import pooled
     from bpmcli.io.readers import read_rows
+    from bpmcli.tasks.read import pooled
 
     rows, _ = pooled([read_rows(name, options) for name in paths], paths)
     return paths[0] if len(paths) == 1 else f"pooled ({len(paths)} inputs)", rows.sample

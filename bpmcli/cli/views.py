@@ -8,14 +8,14 @@ from typing import Any
 
 from bpmcli.cli import console
 from bpmcli.cli.render import Cell, Table, show
+from bpmcli.core.data.rows import EVENT
 from bpmcli.core.metrics import METRICS
-from bpmcli.core.rows import EVENT
-from bpmcli.engines.tasks import title
 from bpmcli.errors import BpmError
 from bpmcli.io.layout import InputOptions, understand
 from bpmcli.io.paths import Input
 from bpmcli.io.readers import SUMMARY_KEY
 from bpmcli.io.sources import open_source
+from bpmcli.tasks.measure import title
 
 Record = Mapping[str, Any]
 
@@ -142,7 +142,7 @@ def method_list_document() -> dict[str, Any]:
 
 def family_list() -> Table:
     """Every curve family in a line."""
-    from bpmcli.core.families import FAMILIES
+    from bpmcli.core.curves.families import FAMILIES
 
     rows: list[list[Cell]] = [[f.name, ", ".join(f.parameters) or "none", f.formula] for f in FAMILIES.values()]
     return Table(["family", "parameters", "g(s)"], rows)
@@ -150,7 +150,7 @@ def family_list() -> Table:
 
 def family_list_document() -> dict[str, Any]:
     """The same for --format json."""
-    from bpmcli.core.families import FAMILIES
+    from bpmcli.core.curves.families import FAMILIES
 
     families = [{"name": f.name, "parameters": f.parameters, "formula": f.formula} for f in FAMILIES.values()]
     return {"schema": "bpmcli/family-list", "version": 1, "families": families}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from bpmcli.core.merging import blocks
+from bpmcli.core.summary.merging import blocks
 from bpmcli.engines.processes import interrupts_held
 from bpmcli.errors import BpmError, DataError, UsageError
 

@@ -9,51 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-from bpmcli.core.merging import FAN_IN, blocks
-from bpmcli.core.notices import Notice
-from bpmcli.core.rows import Rows
-from bpmcli.core.summary import summary_of
+from bpmcli.core.data.notices import Notice
+from bpmcli.core.data.rows import Rows
+from bpmcli.core.summary.merging import FAN_IN, blocks
 from bpmcli.engines.local import Scale, first_error, outcome, work
-from bpmcli.engines.tasks import Read, pooled
 from bpmcli.errors import BpmError, UsageError
 from bpmcli.io.layout import InputOptions
 from bpmcli.io.paths import Input
-from bpmcli.io.readers import EXACT_ROWS, SUMMARY_KEY, Loaded
-from bpmcli.io.sources import STDIN, Part, open_source
-from bpmcli.io.summaries import PART_ROWS, Summarised, as_loaded, merge_few, merge_summarised, summarise_path
+from bpmcli.io.readers import EXACT_ROWS, SUMMARY_KEY
+from bpmcli.io.sources import STDIN, open_source
+from bpmcli.io.summaries import PART_ROWS, Summarised, as_loaded, merge_few, merge_summarised
+from bpmcli.tasks.read import Read, pooled
+from bpmcli.tasks.summarise import Piece, Summarise, SummariseFiles
 
 Watch = Callable[[Iterator[Any], int], Iterator[Any]]
 """Shows progress over so many results."""
-
-
-class Piece(NamedTuple):
-    """A file, or a part of one."""
-
-    item: Input
-    part: Part | None = None
-
-
-@dataclass(frozen=True)
-class Summarise:
-    """The per-file function of every engine."""
-
-    options: InputOptions
-
-    def __call__(self, piece: Piece) -> Summarised:
-        return summarise_path(piece.item.path, self.options, piece.part)
-
-
-@dataclass(frozen=True)
-class SummariseFiles:
-    """A run of files as one: a worker merges before it sends."""
-
-    options: InputOptions
-
-    def __call__(self, pieces: Sequence[Piece]) -> Summarised:
-        one = Summarise(self.options)
-        return merge_few([one(piece) for piece in pieces])
 
 
 @dataclass(frozen=True)
@@ -118,21 +90,6 @@ def summarise_inputs(items: Sequence[Input], options: InputOptions, scale: Scale
     flat = [piece for pieces in plan for piece in pieces]
     results = _good(watch(work(Summarise(options), flat, scale.jobs), len(flat)))
     return merge_summarised(merge_summarised(next(results) for _ in pieces) for pieces in plan)
-
-
-def pooled_summaries(loaded: Sequence[Loaded]) -> tuple[Rows, tuple[Notice, ...]]:
-    """Files of which some came as summaries: the others are summarised too."""
-
-    def summarised(part: Loaded) -> Summarised:
-        if part.summarised:
-            return part.summarised._replace(odd={})  # its notices are there already
-        groups = part.rows.by_group() if part.layout.group else [("", part.rows)]
-        tables = {name: summary_of(rows.log_odds, rows.hits, rows.weights) for name, rows in groups}
-        return Summarised(tables, part.rows.target, by=part.layout.group)
-
-    one = as_loaded(merge_summarised(summarised(part) for part in loaded))
-    others = [n for part in loaded for n in part.notices if n.code not in ("summarised", "distinct-kept")]
-    return one.rows, (*others, *one.notices)
 
 
 def _good(results: Iterable[Any]) -> Iterator[Any]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bpmcli.core.sample import Ints
+from bpmcli.core.data.sample import Ints
 from bpmcli.errors import DataError
 
 Array = npt.NDArray[Any]

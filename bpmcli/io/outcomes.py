@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from bpmcli.core.reduce import Reduced
-from bpmcli.core.rows import EVENT
-from bpmcli.core.sample import Floats, Ints
+from bpmcli.core.data.log_odds import Reduced
+from bpmcli.core.data.rows import EVENT
+from bpmcli.core.data.sample import Floats, Ints
 from bpmcli.errors import DataError
 from bpmcli.io.columns import Array, Lists
 from bpmcli.io.layout import Layout

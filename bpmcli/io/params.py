@@ -9,7 +9,7 @@ from typing import Any
 from bpmcli import __version__
 from bpmcli.core.calibrators import METHODS, Calibrator, Fitted
 from bpmcli.core.calibrators.grouped import GroupFit, Groups, load_groups
-from bpmcli.core.rows import Rows
+from bpmcli.core.data.rows import Rows
 from bpmcli.errors import BpmError, DataError
 from bpmcli.io.documents import dumps, load_document
 

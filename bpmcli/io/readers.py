@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from bpmcli.core.notices import Notice, notice
-from bpmcli.core.reduce import (
+from bpmcli.core.data.log_odds import (
     Reduced,
     log_odds_of_confidences,
     log_softmax,
     reduce_logits,
     reduce_probs,
 )
-from bpmcli.core.rows import EVENT, TOP_LABEL, Rows, pool
-from bpmcli.core.sample import BARE_LIMIT, Floats
+from bpmcli.core.data.notices import Notice, notice
+from bpmcli.core.data.rows import EVENT, TOP_LABEL, Rows, pool
+from bpmcli.core.data.sample import BARE_LIMIT, Floats
 from bpmcli.errors import BpmError, DataError
 from bpmcli.io.columns import Array, Lists, to_arrow
 from bpmcli.io.layout import InputOptions, Layout, understand

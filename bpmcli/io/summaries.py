@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from bpmcli import __version__
-from bpmcli.core.grid import FIXED_BITS, KEPT_BITS, MANTISSA_BITS
-from bpmcli.core.merging import fold, merge, merge_all
-from bpmcli.core.notices import notice
-from bpmcli.core.rows import EVENT, TOP_LABEL, SummarisedRows, positions
-from bpmcli.core.summary import Accumulator, Summary, are_values
+from bpmcli.core.data.notices import notice
+from bpmcli.core.data.rows import EVENT, TOP_LABEL, SummarisedRows, positions
+from bpmcli.core.summary.grid import FIXED_BITS, KEPT_BITS, MANTISSA_BITS
+from bpmcli.core.summary.merging import fold, merge, merge_all
+from bpmcli.core.summary.summary import Accumulator, Summary, are_values
 from bpmcli.errors import BpmError, DataError, UsageError
 from bpmcli.io.columns import Array, from_arrow, to_arrow
 from bpmcli.io.layout import SCORES, InputOptions, Layout, understand

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bpmcli.core.grid import FIXED_BITS, KEPT_BITS, MANTISSA_BITS
+from bpmcli.core.summary.grid import FIXED_BITS, KEPT_BITS, MANTISSA_BITS
 from bpmcli.errors import DataError
 from bpmcli.io.columns import Array
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from bpmcli.core.density import BetaDensity
-from bpmcli.core.families import parse_curve
-from bpmcli.core.sample import sample_from_log_odds
-from bpmcli.core.simulate import AnyTruth, EmpiricalDensity, Truth, parse_beta, truth_by_name
+from bpmcli.core.compare.truths import AnyTruth, EmpiricalDensity, Truth, parse_beta, truth_by_name
+from bpmcli.core.curves.density import BetaDensity
+from bpmcli.core.curves.families import parse_curve
+from bpmcli.core.data.sample import sample_from_log_odds
 from bpmcli.errors import BpmError, DataError, UsageError
 from bpmcli.io.layout import InputOptions, understand
 from bpmcli.io.params import checksum, load_params

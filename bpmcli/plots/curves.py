@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bpmcli.core.curve_benchmark import REFERENCE, FitDraw
-from bpmcli.core.families import Pair
-from bpmcli.core.histogram_mean import COUNTS, fit_histograms
-from bpmcli.core.sample import LOG_ODDS_LIMIT, Floats, Sample
-from bpmcli.core.simulate import EAD_GRID, on_grid
-from bpmcli.core.truth_benchmark import Draw
+from bpmcli.core.compare.curves_on_truth import REFERENCE, FitDraw
+from bpmcli.core.compare.metrics_on_truth import Draw
+from bpmcli.core.compare.truths import EAD_GRID, on_grid
+from bpmcli.core.curves.families import Pair
+from bpmcli.core.curves.histogram_mean import COUNTS, fit_histograms
+from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, Sample
 from bpmcli.errors import FitError
 from bpmcli.plots import COLOURS, TRUE, grid, picture, shorten
 from bpmcli.plots.reliability import counts_below, square, two_storeys

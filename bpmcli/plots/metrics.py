@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bpmcli.core.truth_benchmark import Score
+from bpmcli.core.compare.metrics_on_truth import Score
 from bpmcli.plots import TRUE, Look, looks, picture, shorten
 
 OURS = "tce-bpm"

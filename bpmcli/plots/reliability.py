@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from bpmcli.core.bintable import bin_table
-from bpmcli.core.sample import Sample
+from bpmcli.core.data.sample import Sample
+from bpmcli.core.metrics.bin_table import bin_table
 from bpmcli.plots import COLOURS, grid, picture, shorten
 
 GAP, POINT, ROWS = COLOURS[4], COLOURS[1], "#999999"

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from bpmcli.core.curve_benchmark import REFERENCE
-from bpmcli.core.truth_benchmark import Draw, Values, by_cell
+from bpmcli.core.compare.curves_on_truth import REFERENCE
+from bpmcli.core.compare.metrics_on_truth import Draw, Values, by_cell
 from bpmcli.plots import TRUE, Look, grid, looks, picture, shorten
 
 Z95 = 1.96

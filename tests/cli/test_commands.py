@@ -622,7 +622,7 @@ def test_an_interrupt_is_exit_code_130(run, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(metrics, "measure", interrupt)
-    monkeypatch.setattr("bpmcli.engines.tasks.measure", interrupt)
+    monkeypatch.setattr("bpmcli.tasks.measure.measure", interrupt)
     run("metrics", VAL, code=130)
 
 
@@ -631,7 +631,7 @@ def test_a_bug_says_that_it_is_one(run, monkeypatch):
         raise ZeroDivisionError("oops")
 
     monkeypatch.delenv("BPMCLI_DEBUG")
-    monkeypatch.setattr("bpmcli.engines.tasks.measure", broken)
+    monkeypatch.setattr("bpmcli.tasks.measure.measure", broken)
     ran = run("metrics", VAL, code=70)
     assert "internal error: ZeroDivisionError: oops" in ran.err
 

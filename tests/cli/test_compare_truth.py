@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from bpmcli.cli.compare_truths import parse_sizes
+from bpmcli.cli.compare.truths import parse_sizes
+from bpmcli.core.compare.metrics_on_truth import MeasureDraw
+from bpmcli.core.compare.truths import TRUTHS
 from bpmcli.core.metrics import METRICS
-from bpmcli.core.simulate import TRUTHS
-from bpmcli.core.truth_benchmark import MeasureDraw
 from bpmcli.errors import UsageError
 
 Run = Callable[..., Any]

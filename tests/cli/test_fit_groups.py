@@ -12,7 +12,7 @@ import pytest
 from conftest import arrays
 
 from bpmcli.core.calibrators import METHODS, fit_calibrator
-from bpmcli.core.distributions import calibrate_distributions
+from bpmcli.core.calibrators.distributions import calibrate_distributions
 from bpmcli.io.readers import read_rows
 
 Run = Callable[..., Any]

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from conftest import SAMPLE_DATA, arrays
 
-from bpmcli.core.families import FAMILIES, parse_curve
-from bpmcli.core.simulate import TRUTHS, simulate
+from bpmcli.core.compare.truths import TRUTHS, simulate
+from bpmcli.core.curves.families import FAMILIES, parse_curve
 
 Run = Callable[..., Any]
 VAL, TEST, OVER = (SAMPLE_DATA / f"digits_{name}.npz" for name in ("val", "test", "overconfident"))

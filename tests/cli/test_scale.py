@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bpmcli.core import distinct
+from bpmcli.core.summary import distinct
 from bpmcli.engines import scale as scale_module
 from bpmcli.io import readers, summaries
 
@@ -132,7 +132,7 @@ def test_blocks_of_files_merge_where_they_are_read(run, monkeypatch):
         write(f"in/{i}.parquet", n=200, seed=i)
     plain = run("metrics", "in", "--pool", "--summary", "--format", "json").out
     monkeypatch.setattr(scale_module, "FAN_IN", 2)
-    monkeypatch.setattr("bpmcli.core.merging.FAN_IN", 2)
+    monkeypatch.setattr("bpmcli.core.summary.merging.FAN_IN", 2)
     assert run("metrics", "in", "--pool", "--summary", "--format", "json").out == plain
 
 

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from bpmcli.cli import console, render
-from bpmcli.core.notices import notice
+from bpmcli.core.data.notices import notice
 from bpmcli.errors import BpmError
 
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bpmcli.core import distinct
-from bpmcli.core.merging import merge
 from bpmcli.core.metrics import measure
+from bpmcli.core.summary import distinct
+from bpmcli.core.summary.merging import merge
 from bpmcli.errors import BpmError, DataError, UsageError
 from bpmcli.io import readers, summaries
 from bpmcli.io.columns import from_arrow

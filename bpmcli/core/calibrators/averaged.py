@@ -7,14 +7,14 @@ from functools import cached_property
 
 import numpy as np
 
-from bpmcli.core.averaged import AveragedCurve, band_mixture, fit_averaged
 from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, method
-from bpmcli.core.families import Pair
-from bpmcli.core.rising import Stretch, mass_at, rising
-from bpmcli.core.rows import Rows
-from bpmcli.core.sample import Floats, sigmoid
-from bpmcli.core.shapes import ENDS, SHAPES, Member
-from bpmcli.core.tce_averaged import tce_averaged
+from bpmcli.core.curves.averaged.mixture import AveragedCurve, band_mixture, fit_averaged
+from bpmcli.core.curves.averaged.monotone import Stretch, mass_at, rising
+from bpmcli.core.curves.averaged.shapes import ENDS, SHAPES, Member
+from bpmcli.core.curves.averaged.tce import tce_averaged
+from bpmcli.core.curves.families import Pair
+from bpmcli.core.data.rows import Rows
+from bpmcli.core.data.sample import Floats, sigmoid
 from bpmcli.errors import DataError
 
 SLOTS = 4

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bpmcli.core.families import BETA, Pair, family_named
+from bpmcli.core.curves.families import BETA, Pair, family_named
+from bpmcli.core.data.notices import Notice
+from bpmcli.core.data.rows import Rows
+from bpmcli.core.data.sample import Floats, sigmoid
 from bpmcli.core.metrics import MetricOptions
-from bpmcli.core.notices import Notice
-from bpmcli.core.rows import Rows
-from bpmcli.core.sample import Floats, sigmoid
 from bpmcli.errors import DataError, UsageError
 
 PAPER = "bpm"

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from bpmcli.core.bpm import fit_bpm
 from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, method
-from bpmcli.core.families import BETA, FAMILIES, Curve, Pair, family_named
-from bpmcli.core.metrics import tce_of_fit
-from bpmcli.core.notices import notice
-from bpmcli.core.rows import Rows
-from bpmcli.core.sample import Floats, sigmoid
+from bpmcli.core.curves.bpm import fit_bpm
+from bpmcli.core.curves.families import BETA, FAMILIES, Curve, Pair, family_named
+from bpmcli.core.data.notices import notice
+from bpmcli.core.data.rows import Rows
+from bpmcli.core.data.sample import Floats, sigmoid
+from bpmcli.core.metrics.definitions import tce_of_fit
 from bpmcli.errors import DataError
 
 

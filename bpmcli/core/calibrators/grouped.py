@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, fit_calibrator, method_named
-from bpmcli.core.marginal import class_rows, pooled_rows
-from bpmcli.core.notices import Notice, notice
-from bpmcli.core.rows import EVENT, Rows, positions
-from bpmcli.core.sample import Ints
+from bpmcli.core.calibrators.marginal import class_rows, pooled_rows
+from bpmcli.core.data.notices import Notice, notice
+from bpmcli.core.data.rows import EVENT, Rows, positions
+from bpmcli.core.data.sample import Ints
 from bpmcli.errors import BpmError, DataError, UsageError
 
 COLUMN, PREDICTED, MARGINAL = "column", "predicted-class", "marginal"

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bpmcli.core.binning import array_split_edges
 from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, method
-from bpmcli.core.families import Pair
-from bpmcli.core.notices import Notice, notice
-from bpmcli.core.rows import Rows
-from bpmcli.core.sample import Floats, Ints, Sample
+from bpmcli.core.curves.families import Pair
+from bpmcli.core.data.binning import array_split_edges
+from bpmcli.core.data.notices import Notice, notice
+from bpmcli.core.data.rows import Rows
+from bpmcli.core.data.sample import Floats, Ints, Sample
 
 
 @dataclass(frozen=True)

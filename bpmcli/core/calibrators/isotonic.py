@@ -8,9 +8,9 @@ import numpy as np
 
 from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, method
 from bpmcli.core.calibrators.histogram import inside, one_point
-from bpmcli.core.families import Pair
-from bpmcli.core.rows import Rows
-from bpmcli.core.sample import Floats, sigmoid
+from bpmcli.core.curves.families import Pair
+from bpmcli.core.data.rows import Rows
+from bpmcli.core.data.sample import Floats, sigmoid
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bpmcli.core.bpm import BOX
 from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, method
 from bpmcli.core.calibrators.histogram import one_point
-from bpmcli.core.families import BETA, FAMILIES, Curve, Family, Pair
-from bpmcli.core.notices import Notice, notice
-from bpmcli.core.rows import Rows
-from bpmcli.core.sample import Floats, Sample, sigmoid
-from bpmcli.core.solve import Minimum, Objective, minimise
+from bpmcli.core.curves.bpm import BOX
+from bpmcli.core.curves.families import BETA, FAMILIES, Curve, Family, Pair
+from bpmcli.core.curves.solve import Minimum, Objective, minimise
+from bpmcli.core.data.notices import Notice, notice
+from bpmcli.core.data.rows import Rows
+from bpmcli.core.data.sample import Floats, Sample, sigmoid
 from bpmcli.errors import FitError
 
 COARSE = 1000

@@ -8,10 +8,10 @@ import numpy as np
 
 from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, method
 from bpmcli.core.calibrators.histogram import one_point
-from bpmcli.core.families import Pair
-from bpmcli.core.notices import notice
-from bpmcli.core.rows import Rows
-from bpmcli.core.sample import Floats, Ints, Sample, sigmoid
+from bpmcli.core.curves.families import Pair
+from bpmcli.core.data.notices import notice
+from bpmcli.core.data.rows import Rows
+from bpmcli.core.data.sample import Floats, Ints, Sample, sigmoid
 
 KNOTS = 6
 """As the authors have it."""

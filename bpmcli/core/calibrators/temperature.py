@@ -10,11 +10,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, method
-from bpmcli.core.notices import Notice, notice
-from bpmcli.core.reduce import log_softmax
-from bpmcli.core.rows import Rows
-from bpmcli.core.sample import Floats, Ints
-from bpmcli.core.solve import minimise
+from bpmcli.core.curves.solve import minimise
+from bpmcli.core.data.log_odds import log_softmax
+from bpmcli.core.data.notices import Notice, notice
+from bpmcli.core.data.rows import Rows
+from bpmcli.core.data.sample import Floats, Ints
 from bpmcli.errors import DataError, FitError
 
 WIDEST = 250.0

@@ -1,0 +1,121 @@
+"""Comparisons of calibrators as tables for reading: marks, standard errors, and what the marks mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bpmcli.cli.render import Cell, Table, short
+from bpmcli.core.compare.cross_validation import CROSS_VALIDATED, HELD_OUT, IN_SAMPLE, Contest
+from bpmcli.core.compare.score_table import BEST, CLOSE, Rank, Score
+from bpmcli.tasks.compare import Compared, Pair, Part
+
+MARKS = {BEST: "*", CLOSE: "~", "": ""}
+
+STATED = {
+    CROSS_VALIDATED: "paired t-test over folds, corrected for their overlap (Nadeau-Bengio) and for the number of "
+    "methods (Holm), one-sided, 5 %",
+    HELD_OUT: "paired t-test, jackknife over folds of the evaluation rows, corrected for the number of methods (Holm), "
+    "one-sided, 5 %",
+}
+STATED[IN_SAMPLE] = STATED[HELD_OUT]
+
+
+def one_input(found: Compared, contest: Contest, kind: str, rank_by: str) -> Table:
+    """Calibrators by rows, best first; under each figure its standard error."""
+    pair, part, scores = found
+    if contest.sizes:
+        return _learning(pair, scores, contest, rank_by)
+    methods = _ordered(scores, rank_by)
+    names = [n for n in contest.names if any(s.value is not None for s in scores if s.score == n)]
+    at = {(s.method, s.score): s for s in scores}
+    rows: list[list[Cell]] = []
+    for m in methods:
+        rows.append([m, *(_marked(at[m, n]) for n in names)])
+        rows.append(["  ±", *(_short_error(at[m, n]) for n in names)])
+    title = f"{_what(pair, part, contest, kind)}\n{_verdict(scores, kind, rank_by)}\n{_legend(kind)}"
+    return Table(["calibrator", *names], rows, title)
+
+
+def _learning(pair: Pair, scores: Sequence[Score], contest: Contest, rank_by: str) -> Table:
+    sizes = sorted({s.calibration_rows for s in scores})
+    at = {(s.method, s.calibration_rows): s for s in scores if s.score == rank_by}
+    methods = _ordered([s for s in scores if s.calibration_rows == sizes[-1]], rank_by)
+    rows: list[list[Cell]] = []
+    for m in methods:
+        rows.append([m, *(_marked(at[m, n]) for n in sizes)])
+        rows.append(["  ±", *(_short_error(at[m, n]) for n in sizes)])
+    title = (
+        f"{pair.evaluation}: held-out {rank_by} by number of calibration rows, mean of {contest.folds * contest.repeats} "
+        "draws and its standard error; * best"
+    )
+    return Table(["calibrator", *(str(n) for n in sizes)], rows, title)
+
+
+def ranking(places: Sequence[Rank], contest: Contest, kind: str, rank_by: str, inputs: int) -> Table:
+    """Mean ranks over several inputs: a column for each score, or for each size of a learning curve."""
+    stamp = "in-sample: fitted and scored on the same rows; " if kind == IN_SAMPLE else f"{kind}; "
+    own = sorted((p for p in places if p.score == rank_by), key=lambda p: (-(p.calibration_rows or 0), p.mean_rank))
+    methods = list(dict.fromkeys(p.method for p in own))
+    if contest.sizes:
+        sizes = sorted({p.calibration_rows or 0 for p in places})
+        at = {(p.method, p.calibration_rows): p.mean_rank for p in places if p.score == rank_by}
+        rows: list[list[Cell]] = [[m, *(_place(at.get((m, n))) for n in sizes)] for m in methods]
+        title = f"{stamp}mean rank by {rank_by} over {inputs} inputs, by number of calibration rows; 1 is best"
+        return Table(["calibrator", *(str(n) for n in sizes)], rows, title)
+    at_score = {(p.method, p.score): p for p in places}
+    names = [n for n in contest.names if any(p.score == n for p in places)]
+    rows = []
+    for m in methods:
+        place = at_score[m, rank_by]
+        ranked = [at_score.get((m, n)) for n in names]
+        counts = [place.inputs, place.best, place.best + place.close]
+        rows.append([m, *counts, *(_place(p.mean_rank if p else None) for p in ranked)])
+    title = (
+        f"{stamp}mean rank over {inputs} inputs, 1 is best; ordered by {rank_by}, on whose count are 'best' and 'close' "
+        f"(best or not significantly worse: {STATED[kind]})"
+    )
+    return Table(["calibrator", "inputs", "best", "close", *names], rows, title)
+
+
+def _ordered(scores: Sequence[Score], rank_by: str) -> list[str]:
+    """Methods, the lowest loss first; those without a figure last."""
+    own = [s for s in scores if s.score == rank_by]
+    sign = -1.0 if rank_by == "kept" else 1.0
+    return [s.method for s in sorted(own, key=lambda s: (s.value is None, sign * (s.value or 0.0)))]
+
+
+def _what(pair: Pair, part: Part, contest: Contest, kind: str) -> str:
+    n, m = part.rows
+    if kind == IN_SAMPLE:
+        return f"in-sample: fitted and scored on the same {n} rows of {pair.evaluation}. Not a fair comparison"
+    if kind == HELD_OUT:
+        return f"held-out: fitted to {n} rows of {pair.calibration}, scored on {m} rows of {pair.evaluation}"
+    times = f", {contest.repeats} times" if contest.repeats > 1 else ""
+    return f"held-out: {contest.folds}-fold cross-validation of {n} rows of {pair.evaluation}{times}, stratified by hit"
+
+
+def _verdict(scores: Sequence[Score], kind: str, rank_by: str) -> str:
+    if kind == IN_SAMPLE:
+        return "no verdict: in-sample, the method that bends most wins"
+    own = [s for s in scores if s.score == rank_by]
+    best, close = ([s.method for s in own if s.mark == mark] for mark in (BEST, CLOSE))
+    return f"by {rank_by}: {' and '.join(best) or 'none'} best; not significantly worse: {', '.join(close) or 'none'}"
+
+
+def _legend(kind: str) -> str:
+    return (
+        f"* best, ~ not significantly worse ({STATED[kind]})\n"
+        "brier, nll: of this confidence, not of the other classes; kept: rows whose predicted class it leaves on top"
+    )
+
+
+def _marked(score: Score) -> str:
+    return "-" if score.value is None else short(score.value) + MARKS[score.mark]
+
+
+def _short_error(score: Score) -> str:
+    return "" if score.standard_error is None else short(score.standard_error)
+
+
+def _place(rank: float | None) -> str:
+    return "-" if rank is None else f"{rank:.2f}"

@@ -1,0 +1,80 @@
+"""A band around a fitted curve: from its posterior if the method has one, else the same fit on resamples."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from bpmcli.core.calibrators.base import Calibrator, FitOptions, method_named
+from bpmcli.core.curves.averaged.mixture import tails
+from bpmcli.core.data.rows import Rows, SummarisedRows
+from bpmcli.core.data.sample import Floats
+from bpmcli.core.metrics.intervals import BIN_CAP, bias_corrected, merged, resamples
+from bpmcli.errors import BpmError, DataError, FitError
+
+GRID = np.concatenate([[0.001, 0.005], np.arange(1, 100) / 100, [0.995, 0.999]])
+"""Confidences at which the band is given."""
+
+RESAMPLES = 300
+DRAWS = 4000
+"""From a posterior, where another draw costs no fit."""
+
+
+class Band(NamedTuple):
+    """Pointwise limits of g at the grid's confidences."""
+
+    level: float
+    source: str
+    """`posterior` or `resamples`."""
+    draws: int
+    confidence: list[float]
+    low: list[float]
+    high: list[float]
+
+
+def curve_band(
+    method: str,
+    fitted: Calibrator,
+    rows: Rows,
+    options: FitOptions,
+    level: float = 0.95,
+    runs: int = RESAMPLES,
+    seed: int = 0,
+) -> Band:
+    """Percentiles at every point of the grid, around the curve that was fitted to these rows.
+
+    Those of refits (`runs` of them) are corrected for bias.
+    """
+    entry = method_named(method)
+    if entry.needs_distribution:
+        raise DataError(
+            f"a band is drawn over the confidence, and {method} works on all classes", "leave --interval out"
+        )
+    x = np.log(GRID) - np.log1p(-GRID)
+    g, rng = fitted(x)[0], np.random.default_rng(seed)
+    if entry.draws:
+        low, high = np.quantile(entry.draws(rows, x, DRAWS, rng), tails(level), axis=0)
+        return Band(level, "posterior", DRAWS, GRID.tolist(), np.minimum(low, g).tolist(), np.maximum(high, g).tolist())
+    cells = merged(rows.sample)
+    if rows.sample.n > 20 * BIN_CAP[1] and options.metrics.bins is None:
+        options = replace(options, metrics=replace(options.metrics, bins=BIN_CAP))
+    centre = entry.fit(SummarisedRows(cells, rows.target), options).calibrator(x)[0]
+    drawn: list[Floats] = []
+    for sample in resamples(cells, runs, rng):
+        try:
+            drawn.append(entry.fit(SummarisedRows(sample, rows.target), options).calibrator(x)[0])
+        except BpmError:
+            continue
+    if len(drawn) < max(2, runs // 2):
+        raise FitError(f"{method} could be fitted to {len(drawn)} of {runs} resamples only", "leave --interval out")
+    values = np.array(drawn)
+    limits = np.array([bias_corrected(values[:, i], float(centre[i]), level) for i in range(x.size)])
+    low, high = np.clip(limits.T + (g - centre), 0.0, 1.0)
+    return Band(level, "resamples", len(drawn), GRID.tolist(), *_rising(low, high))
+
+
+def _rising(low: Floats, high: Floats) -> tuple[list[float], list[float]]:
+    """The least band around these limits whose ends do not fall: the curve does not either."""
+    return np.minimum.accumulate(low[::-1])[::-1].tolist(), np.maximum.accumulate(high).tolist()

@@ -1,0 +1,68 @@
+"""Marginal calibration: the probability of every class against the rest (Kull et al. 2019, Kumar et al. 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from bpmcli.core.calibrators.distributions import TRACE, Calibrated, keep_class
+from bpmcli.core.curves.families import Pair
+from bpmcli.core.data.log_odds import log_softmax
+from bpmcli.core.data.rows import Rows
+from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, Ints
+from bpmcli.errors import DataError
+
+POOLED_ROWS = 1_000_000
+"""The pooled curve sees no more pairs of row and class than these, evenly taken."""
+
+
+def one_vs_rest(logits: Floats, log_odds: Floats, predictions: Ints) -> Floats:
+    """Log-odds of every class; the predicted one's are known to full precision."""
+    x = log_softmax(logits)
+    with np.errstate(divide="ignore"):
+        x -= np.log(-np.expm1(np.minimum(x, -1e-300)))
+    x[np.arange(x.shape[0]), predictions] = log_odds
+    out: Floats = np.clip(x, -LOG_ODDS_LIMIT, LOG_ODDS_LIMIT)
+    return out
+
+
+def _checked(rows: Rows) -> tuple[Floats, Ints]:
+    if rows.logits is None or rows.labels is None or rows.predictions is None:
+        raise DataError("marginal calibration needs the scores of all classes, and labels")
+    return one_vs_rest(rows.logits, rows.log_odds, rows.predictions), rows.labels
+
+
+def class_rows(rows: Rows) -> Iterator[tuple[int, Rows]]:
+    """For each class: its log-odds, and whether it is the true one."""
+    x, labels = _checked(rows)
+    for k in range(x.shape[1]):
+        yield k, Rows(x[:, k], labels == k, rows.weights)
+
+
+def pooled_rows(rows: Rows) -> Rows:
+    """All classes as one sample."""
+    step = -(-rows.n * (1 if rows.logits is None else rows.logits.shape[1]) // POOLED_ROWS)
+    few = rows.take(np.arange(0, rows.n, step))
+    x, labels = _checked(few)
+    weights = None if few.weights is None else np.repeat(few.weights, x.shape[1])
+    return Rows(x.ravel(), (labels[:, None] == np.arange(x.shape[1])).ravel(), weights)
+
+
+def calibrate_marginals(
+    curve_of: Callable[[str], Callable[[Floats], Pair]], rows: Rows, allow_argmax_change: bool = False
+) -> Calibrated:
+    """Each class by its own curve, then divided by their sum; the predicted class is kept as elsewhere."""
+    assert rows.logits is not None
+    assert rows.predictions is not None
+    x = one_vs_rest(rows.logits, rows.log_odds, rows.predictions)
+    probs = np.stack([curve_of(str(k))(x[:, k])[0] for k in range(x.shape[1])], axis=1)
+    total = probs.sum(axis=1, keepdims=True)
+    # Where every class came out as 0 nothing was learned about the row.
+    probs = np.where(total > 0, probs / np.where(total > 0, total, 1.0), np.exp(log_softmax(rows.logits)))
+    changed = probs.argmax(axis=1) != rows.predictions
+    top = probs[changed, rows.predictions[changed]]
+    below = int((probs[changed].max(axis=1) > top * (1 + TRACE)).sum())
+    if changed.any() and not allow_argmax_change:
+        probs[changed] = keep_class(probs[changed], rows.predictions[changed])
+    return Calibrated(probs, below)

@@ -1,0 +1,114 @@
+"""What calibrated confidences are worth: every registered metric, two proper scores, predicted classes kept.
+
+All of them concern the predicted class, so that a calibrator of one confidence and one of whole
+distributions stand on the same ground.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from bpmcli.core.calibrators.base import Calibrator
+from bpmcli.core.calibrators.distributions import TRACE, shares_of_others
+from bpmcli.core.data.log_odds import reduce_logits
+from bpmcli.core.data.rows import EVENT, Rows
+from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, sample_from_log_odds, sigmoid
+from bpmcli.core.metrics import MetricOptions, everyday_metrics, measure
+from bpmcli.errors import UsageError
+
+Scores = dict[str, float | None]
+"""By name; None where a score cannot be had."""
+
+PROPER = {"brier": "mean squared error of the confidence", "nll": "minus the mean log-likelihood of hit and miss"}
+KEPT = "kept"
+"""Share of the rows whose predicted class the calibrated value leaves on top."""
+
+SMALLEST = 5e-324
+"""A probability that underflowed: its row costs 744 in the NLL, not infinity."""
+
+
+def score_names(metrics: Iterable[str] | None = None) -> list[str]:
+    """Every score, or the chosen metrics with the proper scores and the classes kept."""
+    return [*(everyday_metrics() if metrics is None else metrics), *PROPER, KEPT]
+
+
+def check_score_name(name: str) -> str:
+    """The name, or a usage error that lists what there is."""
+    if name not in score_names():
+        raise UsageError(f"unknown score '{name}'", "choose from " + ", ".join(score_names()))
+    return name
+
+
+def loss(name: str, values: Floats) -> Floats:
+    """Scores such that less is better and none can pass for better than perfect (debiased errors fall below 0)."""
+    return 1.0 - values if name == KEPT else np.maximum(values, 0.0)
+
+
+class Judge(NamedTuple):
+    """Rows to score on, and what all calibrators need of them."""
+
+    rows: Rows
+    runner_up: Floats | None
+    """The runner-up's share of what the predicted class leaves; None without all classes."""
+
+    @classmethod
+    def of(cls, rows: Rows) -> Judge:
+        """Rows with or without the scores of all classes."""
+        if rows.logits is None or rows.predictions is None or rows.target == EVENT:
+            return cls(rows, None)
+        return cls(rows, shares_of_others(rows.logits, rows.predictions).max(axis=1))
+
+    def confidences(self, calibrator: Calibrator) -> Calibrated:
+        """Of the predicted class, row by row."""
+        rows = self.rows
+        if calibrator.needs_distribution:
+            assert rows.logits is not None
+            x = reduce_logits(calibrator.log_probabilities(rows.logits)).log_odds
+            # Dividing logits and mixing with the uniform distribution keep the order of the classes.
+            return Calibrated(self.rows, sigmoid(x), sigmoid(-x), np.ones(rows.n, dtype=bool))
+        g, miss = calibrator(rows.log_odds)
+        kept = None if self.runner_up is None else g * (1 + TRACE) >= miss * self.runner_up
+        return Calibrated(self.rows, g, miss, kept)
+
+
+class Calibrated(NamedTuple):
+    """Calibrated confidences of rows, with their complements."""
+
+    rows: Rows
+    g: Floats
+    miss: Floats
+    kept: np.ndarray | None
+
+    def take(self, index: np.ndarray) -> Calibrated:
+        """The chosen rows."""
+        kept = None if self.kept is None else self.kept[index]
+        bare = Rows(self.rows.log_odds[index], self.rows.hits[index], _pick(self.rows.weights, index))
+        return Calibrated(bare, self.g[index], self.miss[index], kept)
+
+    def scores(self, names: Iterable[str], options: MetricOptions) -> Scores:
+        """The named scores, all of the predicted class."""
+        rows, wanted = self.rows, list(names)
+        given = np.maximum(np.where(rows.hits, self.g, self.miss), SMALLEST)
+        other = np.where(rows.hits, self.miss, self.g)
+        own: Scores = {
+            "brier": _mean(other**2, rows.weights),
+            # log1p where the confidence is near 1: log(1 - 1e-18) is not 0.
+            "nll": -_mean(np.where(other < 0.5, np.log1p(-np.minimum(other, 0.5)), np.log(given)), rows.weights),
+            KEPT: None if self.kept is None else _mean(self.kept.astype(np.float64), rows.weights),
+        }
+        with np.errstate(divide="ignore"):
+            x = np.clip(np.log(self.g) - np.log(self.miss), -LOG_ODDS_LIMIT, LOG_ODDS_LIMIT)
+        metrics = [name for name in wanted if name not in own]
+        measured = measure(sample_from_log_odds(x, rows.hits, rows.weights), metrics, options) if metrics else {}
+        return {name: own[name] if name in own else measured[name].value for name in wanted}
+
+
+def _mean(values: Floats, weights: Floats | None) -> float:
+    return float(np.average(values, weights=weights))
+
+
+def _pick(values: Floats | None, index: np.ndarray) -> Floats | None:
+    return None if values is None else values[index]

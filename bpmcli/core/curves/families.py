@@ -1,0 +1,222 @@
+"""Curve families: g(s) = link⁻¹(θ · columns(s)), every one a generalised linear model.
+
+The paper's family (Eq. prior_function) is `beta`. The others are link × transform as in Roelofs et
+al. 2022, section 6, from which the paper took D1–D5. Curves are functions of the log-odds and give
+g and 1 − g separately, each to full relative precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from bpmcli.core.data.sample import Floats, sigmoid
+from bpmcli.errors import UsageError
+
+Pair = tuple[Floats, Floats]
+
+
+def log_confidence(x: Floats) -> Floats:
+    """log s from log-odds."""
+    return np.minimum(x, 0.0) - np.log1p(np.exp(-np.abs(x)))
+
+
+def log_complement(x: Floats) -> Floats:
+    """log(1 − s) from log-odds."""
+    return log_confidence(-x)
+
+
+class Link(NamedTuple):
+    """An inverse link: η → (g, 1 − g), and with its first two derivatives."""
+
+    inverse: Callable[[Floats], Pair]
+    derivatives: Callable[[Floats], tuple[Floats, Floats, Floats, Floats]]
+    """η → (g, 1 − g, g′, g″)."""
+    forward: Callable[[Floats], Floats]
+    """Log-odds of g → η."""
+
+
+def _logit_inverse(eta: Floats) -> Pair:
+    e = np.exp(-np.abs(eta))
+    near, far = 1.0 / (1.0 + e), e / (1.0 + e)
+    up = eta >= 0
+    return np.where(up, near, far), np.where(up, far, near)
+
+
+def _logit_derivatives(eta: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    g, miss = _logit_inverse(eta)
+    slope = g * miss
+    return g, miss, slope, slope * (miss - g)
+
+
+def _log_inverse(eta: Floats) -> Pair:
+    eta = np.minimum(eta, 0.0)  # a probability stops at 1
+    return np.exp(eta), 0.0 - np.expm1(eta)  # never -0.0
+
+
+def _log_derivatives(eta: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    g, miss = _log_inverse(eta)
+    slope = np.where(eta < 0.0, g, 0.0)
+    return g, miss, slope, slope
+
+
+def _logflip_inverse(eta: Floats) -> Pair:
+    miss, g = _log_inverse(eta)
+    return g, miss
+
+
+def _logflip_derivatives(eta: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    miss, g, slope, _ = _log_derivatives(eta)
+    return g, miss, -slope, -slope
+
+
+TRANSFORMS: dict[str, Callable[[Floats], Floats]] = {
+    "logit": lambda x: x,
+    "log": log_confidence,
+    "logflip": log_complement,
+}
+
+LINKS = {
+    "logit": Link(_logit_inverse, _logit_derivatives, TRANSFORMS["logit"]),
+    "log": Link(_log_inverse, _log_derivatives, TRANSFORMS["log"]),
+    "logflip": Link(_logflip_inverse, _logflip_derivatives, TRANSFORMS["logflip"]),
+}
+
+
+class Family(NamedTuple):
+    """A curve family; `lower` and `upper` keep its curves non-decreasing."""
+
+    name: str
+    parameters: tuple[str, ...]
+    link: Link
+    columns: Callable[[Floats], Floats]
+    """Log-odds → one row per parameter."""
+    identity: tuple[float, ...] | None
+    """Parameters of g(s) = s, if the family has it."""
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    formula: str
+
+    def __reduce__(self) -> tuple[Callable[[str], Family], tuple[str]]:
+        # Families travel to worker processes by name.
+        return family_named, (self.name,)
+
+
+FAMILIES: dict[str, Family] = {}
+
+
+def family_named(name: str) -> Family:
+    """The family, or a usage error that lists what there is."""
+    if name not in FAMILIES:
+        raise UsageError(f"unknown curve family '{name}'", "choose from " + ", ".join(FAMILIES))
+    return FAMILIES[name]
+
+
+_FREE = np.inf
+
+
+def _add(family: Family) -> Family:
+    FAMILIES[family.name] = family
+    return family
+
+
+BETA = _add(
+    Family(
+        "beta",
+        ("alpha", "beta", "c"),
+        LINKS["logit"],
+        lambda x: np.stack([log_confidence(x), -log_complement(x), np.full_like(x, -1.0)]),
+        (1.0, 1.0, 0.0),
+        (0.0, 0.0, -_FREE),
+        (_FREE, _FREE, _FREE),
+        "1 / (1 + s^-alpha (1-s)^beta e^c)",
+    )
+)
+
+IDENTITY = _add(
+    Family(
+        "identity",
+        (),
+        LINKS["logit"],
+        lambda x: x[None, :],
+        (),
+        (),
+        (),
+        "s",
+    )
+)
+
+
+_FORMULAS = {"logit": "1 / (1 + e^-({}))", "log": "min(1, e^({}))", "logflip": "max(0, 1 - e^({}))"}
+_TERMS = {"logit": "b0 + b1 log(s/(1-s))", "log": "b0 + b1 log(s)", "logflip": "b0 + b1 log(1-s)"}
+
+
+def _glm(link: str, transform: str) -> Family:
+    # log(1-s) falls as s rises, and so does the inverse link of log(1-g).
+    rising = (link == "logflip") == (transform == "logflip")
+    return Family(
+        f"{link}-{transform}",
+        ("b0", "b1"),
+        LINKS[link],
+        lambda x: np.stack([np.ones_like(x), TRANSFORMS[transform](x)]),
+        (0.0, 1.0) if link == transform else None,
+        (-_FREE, 0.0 if rising else -_FREE),
+        (_FREE, _FREE if rising else 0.0),
+        _FORMULAS[link].format(_TERMS[transform]),
+    )
+
+
+for _link in LINKS:
+    for _transform in TRANSFORMS:
+        _add(_glm(_link, _transform))
+
+
+class Curve(NamedTuple):
+    """One member of a family: a calibration curve."""
+
+    family: Family
+    params: tuple[float, ...]
+
+    def __call__(self, log_odds: Floats) -> Pair:
+        """(g, 1 − g) at the given log-odds."""
+        columns = self.family.columns(log_odds)
+        eta = np.zeros_like(columns[0])
+        # Term by term, not by BLAS, whose last bit depends on where in the array a row stands.
+        for parameter, column in zip(self.params or (1.0,), columns, strict=True):
+            if parameter:  # zero leaves its column out, even where that column is infinite
+                eta += parameter * column
+        return self.family.link.inverse(eta)
+
+    def at(self, confidences: Floats) -> Floats:
+        """g at plain confidences, 0 and 1 included."""
+        s = np.asarray(confidences, dtype=np.float64)
+        with np.errstate(divide="ignore"):
+            x = np.log(s) - np.log1p(-s)
+        g: Floats = self(np.clip(x, -1e6, 1e6))[0]
+        return g
+
+    def distance(self, log_odds: Floats) -> Floats:
+        """g − s, taken as (1 − s) − (1 − g) above one half so that it does not cancel."""
+        g, miss = self(log_odds)
+        return np.where(log_odds > 0, sigmoid(-log_odds) - miss, g - sigmoid(log_odds))
+
+    def __str__(self) -> str:
+        return self.family.name + ":" * bool(self.params) + ",".join(f"{p:.6g}" for p in self.params)
+
+
+def parse_curve(text: str) -> Curve:
+    """`FAMILY:p1,p2,…`, for example `logit-logit:-0.88,0.49`."""
+    name, _, values = text.partition(":")
+    family = family_named(name)
+    wanted = ",".join(family.parameters)
+    try:
+        params = tuple(float(v) for v in values.split(",")) if values else ()
+    except ValueError:
+        raise UsageError(f"curve '{text}': parameters must be numbers", f"write {name}:{wanted}") from None
+    if len(params) != len(family.parameters) or not all(np.isfinite(params)):
+        raise UsageError(
+            f"curve '{text}': {name} takes {len(family.parameters)} finite parameters", f"write {name}:{wanted}"
+        )
+    return Curve(family, params)

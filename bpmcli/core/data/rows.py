@@ -1,0 +1,114 @@
+"""Rows in the order of the file, as the readers hand them on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bpmcli.core.data.sample import Floats, Ints, Sample, sample_from_log_odds
+from bpmcli.errors import DataError
+
+if TYPE_CHECKING:
+    from bpmcli.core.summary.summary import Summary
+
+TOP_LABEL, EVENT = "top-label", "event"
+"""What a confidence is about: the predicted class being right, or y = 1."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Log-odds and hits row by row; the whole distributions only where they were asked for."""
+
+    log_odds: Floats
+    hits: npt.NDArray[np.bool_]
+    weights: Floats | None = None
+    predictions: Ints | None = None
+    labels: Ints | None = None
+    groups: npt.NDArray[np.str_] | None = None
+    logits: Floats | None = None
+    """N×K scores whose softmax is the model's distribution (log-probabilities included)."""
+    from_probs: bool = False
+    """The logits are logarithms of probabilities, so what had saturated is lost."""
+    target: str = TOP_LABEL
+
+    @property
+    def n(self) -> int:
+        return self.log_odds.size
+
+    @cached_property
+    def sample(self) -> Sample:
+        return sample_from_log_odds(self.log_odds, self.hits, self.weights)
+
+    def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Rows:
+        """The chosen rows, in the order of the index."""
+
+        def pick(values: npt.NDArray[np.generic] | None) -> npt.NDArray[np.generic] | None:
+            return None if values is None else values[index]
+
+        return Rows(
+            self.log_odds[index], self.hits[index], pick(self.weights), pick(self.predictions),  # type: ignore[arg-type]
+            pick(self.labels), pick(self.groups), pick(self.logits), self.from_probs, self.target,  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    def by_group(self) -> Iterator[tuple[str, Rows]]:
+        """The rows of each group, by name; a group without any weight is none."""
+        if self.groups is None:
+            raise DataError("these rows have no groups")
+        for name, index in positions(self.groups):
+            if self.weights is None or self.weights[index].any():
+                yield name, self.take(index)
+
+
+class SummarisedRows(Rows):
+    """Rows of which only the summary is left: a sample and its target, no single row."""
+
+    def __init__(self, sample: Sample, target: str, tables: Mapping[str, Summary] | None = None) -> None:
+        """`tables`: the summaries of the groups, where they were kept apart."""
+        self.__dict__.update(sample=sample, target=target, tables=tables)
+
+    @property
+    def n(self) -> int:
+        return self.sample.n
+
+    def by_group(self) -> Iterator[tuple[str, Rows]]:
+        if self.tables is None:
+            raise DataError("this summary keeps no groups apart", "bpmcli summarize --by COLUMN does")
+        for name in sorted(self.tables):
+            yield name, SummarisedRows(self.tables[name].to_sample(), self.target)
+
+    def __getattr__(self, name: str) -> Any:
+        # Only reached for fields that were never set.
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise DataError("this needs every row, and a summary has none", "give the files that were summarised")
+
+
+def positions(keys: npt.NDArray[Any]) -> Iterator[tuple[str, Ints]]:
+    """Every value among the keys, in order, with the positions that hold it."""
+    names, inverse = np.unique(keys, return_inverse=True)
+    order = np.argsort(inverse, kind="stable")
+    ends = np.cumsum(np.bincount(inverse, minlength=names.size))
+    for name, start, end in zip(names.tolist(), [0, *ends[:-1]], ends, strict=True):
+        yield str(name), order[start:end]
+
+
+def pool(parts: Sequence[Rows]) -> Rows:
+    """Several files as one sample."""
+
+    def join(name: str) -> npt.NDArray[np.generic] | None:
+        values = [getattr(part, name) for part in parts]
+        return None if any(v is None for v in values) else np.concatenate(values)
+
+    if len(parts) == 1:
+        return parts[0]
+    weights = join("weights")
+    return Rows(
+        np.concatenate([p.log_odds for p in parts]), np.concatenate([p.hits for p in parts]),
+        weights, join("predictions"), join("labels"), join("groups"), join("logits"),  # type: ignore[arg-type]
+        any(p.from_probs for p in parts), parts[0].target,
+    )  # fmt: skip

@@ -1,0 +1,237 @@
+"""The one thing every computation starts from: confidences and hits, sorted into cells.
+
+A cell holds the rows that share one log-odds value: their mass, mean confidence, mean complement
+and hit mass. A file without ties has one row per cell. Sums over a run of rows are differences of
+cumulative sums, interpolated linearly inside a cell, so the hits of tied rows are spread evenly and
+no result can depend on the order of the rows. Weights only change the masses.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bpmcli.errors import DataError
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+LOG_ODDS_LIMIT = 700.0
+"""Log-odds are kept within ±700: exp(-700) is still a normal float64."""
+
+BARE_LIMIT = 54 * math.log(2)
+"""A bare float64 confidence cannot say more than this: 1 - 2**-54 rounds to 1."""
+
+
+ROUNDS_TO_ONE = 53 * math.log(2)
+"""Beyond these log-odds 1 + e^-x is 1, so the confidence is exactly 1 (or its complement is)."""
+
+
+class Sums(NamedTuple):
+    """Cumulative sums at given positions of the sorted sample."""
+
+    confidences: Floats
+    complements: Floats
+    """Summed from the top, so that tiny complements keep their relative precision."""
+    hits: Floats
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Sorted cells. Masses add up to `n`, whatever the weights were."""
+
+    log_odds: Floats
+    confidences: Floats
+    complements: Floats
+    mass: Floats
+    hits: Floats
+    n: int
+    """Rows with a positive weight."""
+    effective_n: float
+    """(Σw)² / Σw² (Kish): what `n` is worth once rows have unequal weights."""
+    weighted: bool = False
+    reduced: bool = False
+    """Rows came as a `Summary`, of any number: the curve's schemes stop at 3000 bins."""
+    summarised: bool = False
+    """The cells of that summary are no distinct values: rows of a cell are close, not equal."""
+    inner_variance: float = 0.0
+    """Variance of the confidences inside the cells of a summary."""
+
+    @cached_property
+    def untied(self) -> bool:
+        """Every cell is one row of weight one, so positions are indices."""
+        return not self.weighted and self.log_odds.size == self.n and not self.summarised
+
+    @cached_property
+    def accuracy(self) -> float:
+        # Weights leave rounding in the sum.
+        return 1.0 if self.one_outcome == "hits" else min(float(np.sum(self.hits)) / self.n, 1.0)
+
+    @cached_property
+    def one_outcome(self) -> str | None:
+        """`hits` or `misses`, if there is nothing else. Cell by cell: a sum of weights may round to 1, or miss it."""
+        if not self.hits.any():
+            return "misses"
+        return "hits" if bool((self.hits >= self.mass * (1.0 - 1e-14)).all()) else None
+
+    @cached_property
+    def mean_confidence(self) -> float:
+        return float(np.dot(self.mass, self.confidences)) / self.n
+
+    @cached_property
+    def mean_gap(self) -> float:
+        """Mean confidence minus accuracy, from complements and misses: exact when both are near 1."""
+        misses = self.mass - self.hits
+        return float(np.sum(misses) - np.dot(self.mass, self.complements)) / self.n
+
+    @cached_property
+    def tied_rows(self) -> int:
+        """Rows that share their confidence with another row."""
+        return 0 if self.weighted or self.summarised else int(np.sum(self.mass[self.mass > 1.5]))
+
+    @cached_property
+    def saturated(self) -> float:
+        """Share of rows whose confidence float64 cannot tell from 0 or 1."""
+        return float(np.sum(self.mass[np.abs(self.log_odds) > ROUNDS_TO_ONE])) / self.n
+
+    @cached_property
+    def mass_before(self) -> Floats:
+        """Mass in front of each cell, and the total at the end."""
+        return np.arange(self.n + 1.0) if self.untied else _cumulative(self.mass)
+
+    @cached_property
+    def _cumulative(self) -> Sums:
+        s, q = self.confidences, self.complements
+        if not self.untied:
+            s, q = self.mass * s, self.mass * q
+        return Sums(_cumulative(s), _cumulative(q[::-1])[::-1], _cumulative(self.hits))
+
+    def sums_before(self, positions: Floats | Ints) -> Sums:
+        """Cumulative confidence and hits before each position (0…n), complement behind it."""
+        if self.untied:
+            index = positions.astype(np.int64)
+            return Sums(*(c[index] for c in self._cumulative))
+        knots = self.mass_before
+        cell = np.clip(np.searchsorted(knots, positions, side="right") - 1, 0, self.mass.size - 1)
+        inside = np.clip((positions - knots[cell]) / self.mass[cell], 0.0, 1.0)
+        return Sums(*(c[cell] + inside * (c[cell + 1] - c[cell]) for c in self._cumulative))
+
+    def with_hits(self, hits: Floats) -> Sample:
+        """The same confidences with other hits (hit mass per cell)."""
+        fresh = replace(self, hits=hits)
+        for shared in ("mass_before", "untied", "mean_confidence", "saturated"):
+            if shared in self.__dict__:
+                fresh.__dict__[shared] = self.__dict__[shared]
+        return fresh
+
+
+def _cumulative(values: Floats) -> Floats:
+    out = np.empty(values.size + 1)
+    out[0] = 0.0
+    np.cumsum(values, out=out[1:])
+    return out
+
+
+def sigmoid(x: Floats) -> Floats:
+    """1 / (1 + e^-x) without overflow, to full relative precision on both sides."""
+    e = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1.0, e) / (1.0 + e)
+
+
+def sample_from_log_odds(log_odds: npt.ArrayLike, hits: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> Sample:
+    """Check, sort and group rows given as log-odds and hits (0 or 1), with optional weights.
+
+    Unweighted rows are sorted with the hit packed into the lowest bit of the log-odds: one sort of
+    one array, at the price of one unit in the last place.
+    """
+    x = np.array(log_odds, dtype=np.float64).ravel()
+    h = np.asarray(hits).ravel()
+    if x.size == 0:
+        raise DataError("no rows")
+    if h.size != x.size:
+        raise DataError(f"{x.size} confidences but {h.size} hits")
+    if math.isnan(x.max()):
+        row = int(np.flatnonzero(np.isnan(x))[0])
+        raise DataError(f"confidence is not a number (row {row + 1})")
+    is_hit = h if h.dtype == bool else h != 0
+    if is_hit is not h and not np.array_equal(is_hit, h):
+        row = int(np.flatnonzero(is_hit != h)[0])
+        raise DataError(f"hits must be 0 or 1, found {h[row]} (row {row + 1})")
+    bits = make_room_for_hit(x)
+    if weights is not None:
+        return _weighted_sample(x, is_hit, np.asarray(weights, dtype=np.float64).ravel())
+    np.bitwise_or(bits, is_hit, out=bits)
+    x.sort()
+    hit_bits = (bits & 1).astype(np.float64)
+    np.bitwise_and(bits, ~np.int64(1), out=bits)
+    new = x[1:] != x[:-1]
+    if new.all():
+        return sample_at(x, np.ones(x.size), hit_bits, x.size, float(x.size))
+    starts = np.concatenate([[0], np.flatnonzero(new) + 1])
+    mass = np.diff(np.append(starts, x.size)).astype(np.float64)
+    return sample_at(x[starts], mass, np.add.reduceat(hit_bits, starts), x.size, float(x.size))
+
+
+def make_room_for_hit(x: Floats) -> Ints:
+    """Clip log-odds and clear their lowest bit, in place; their bits."""
+    np.clip(x, -LOG_ODDS_LIMIT, LOG_ODDS_LIMIT, out=x)
+    x += 0.0  # -0.0 becomes 0.0
+    bits = x.view(np.int64)
+    np.bitwise_and(bits, ~np.int64(1), out=bits)
+    return bits
+
+
+def sample_from_confidences(
+    confidences: npt.ArrayLike, hits: npt.ArrayLike, weights: npt.ArrayLike | None = None
+) -> Sample:
+    """The same from bare confidences in [0, 1]."""
+    from bpmcli.core.data.log_odds import log_odds_of_confidences
+
+    return sample_from_log_odds(log_odds_of_confidences(np.asarray(confidences)), hits, weights)
+
+
+def _weighted_sample(x: Floats, hits: npt.NDArray[np.bool_], weights: Floats) -> Sample:
+    if weights.size != x.size:
+        raise DataError(f"{x.size} confidences but {weights.size} weights")
+    bad = ~np.isfinite(weights) | (weights < 0)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise DataError(f"weights must be finite and not negative, found {weights[row]} (row {row + 1})")
+    if not (weights > 0).any():
+        raise DataError("all weights are zero")
+    # Only ratios count; scaled, neither sums nor squares overflow.
+    weights = weights / weights.max()
+    keep = weights > 1e-150
+    x, hits, weights = x[keep], hits[keep], weights[keep]
+    # A full order, so that sums do not depend on how the rows came.
+    order = np.lexsort((hits, weights, x))
+    x, hits, weights = x[order], hits[order], weights[order]
+    n = x.size
+    effective = float(np.sum(weights)) ** 2 / float(np.dot(weights, weights))
+    weights = weights * (n / np.sum(weights))
+    starts = np.concatenate([[0], np.flatnonzero(x[1:] != x[:-1]) + 1])
+    mass = np.add.reduceat(weights, starts)
+    hit_mass = np.add.reduceat(weights * hits, starts)
+    return sample_at(x[starts], mass, hit_mass, n, effective, weighted=True)
+
+
+def sample_at(
+    x: Floats, mass: Floats, hits: Floats, n: int, effective_n: float, weighted: bool = False, reduced: bool = False
+) -> Sample:
+    """A sample of cells at these log-odds, in ascending order."""
+    # sigmoid(x) and sigmoid(-x) with one exponential for both.
+    below = int(np.searchsorted(x, 0.0))
+    # In place: a fresh array costs more than the sum that fills it.
+    complements = np.abs(x)
+    np.exp(np.negative(complements, out=complements), out=complements)
+    confidences = 1.0 + complements
+    np.divide(complements, confidences, out=complements)
+    np.reciprocal(confidences, out=confidences)
+    larger = confidences[:below].copy()
+    confidences[:below], complements[:below] = complements[:below], larger
+    return Sample(x, confidences, complements, mass, hits, n, effective_n, weighted, reduced)

@@ -1,0 +1,26 @@
+"""Calibration metrics. `definitions` holds one function each; everything else reads the registry."""
+
+from bpmcli.core.metrics import definitions  # noqa: F401  (metrics register themselves)
+from bpmcli.core.metrics.registry import (
+    METRICS,
+    Again,
+    Measured,
+    Metric,
+    MetricOptions,
+    check_metric_names,
+    everyday_metrics,
+    measure,
+    metric,
+)
+
+__all__ = [
+    "METRICS",
+    "Again",
+    "Measured",
+    "Metric",
+    "MetricOptions",
+    "check_metric_names",
+    "everyday_metrics",
+    "measure",
+    "metric",
+]

@@ -1,0 +1,40 @@
+"""The bins behind a reliability diagram, one record each, for any plotter."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bpmcli.core.data.binning import array_split_edges, make_bins
+from bpmcli.core.data.sample import Sample
+
+Z95 = 1.959963984540054
+
+
+def bin_table(sample: Sample, n_bins: int = 15, binning: str = "mass") -> list[dict[str, float]]:
+    """Range, rows, mean confidence, accuracy with its Wilson 95 % interval, and the gap, per bin."""
+    bins = make_bins(sample, n_bins, binning)
+    if binning == "width":
+        index = np.minimum((bins.confidences * n_bins).astype(int), n_bins - 1)
+        lower, upper = index / n_bins, (index + 1) / n_bins
+    else:
+        edges = array_split_edges(sample.n, bins.mass.size)
+        last = sample.mass.size - 1
+        first = np.searchsorted(sample.mass_before, edges[:-1], side="right") - 1
+        final = np.searchsorted(sample.mass_before, edges[1:], side="left") - 1
+        lower = sample.confidences[np.clip(first, 0, last)]
+        upper = sample.confidences[np.clip(final, 0, last)]
+    rows = bins.mass * (sample.effective_n / sample.n)
+    centre = (bins.hit_rates + Z95**2 / (2 * rows)) / (1 + Z95**2 / rows)
+    spread = np.maximum(bins.hit_rates * (1 - bins.hit_rates), 0) / rows + Z95**2 / (4 * rows**2)
+    half = Z95 * np.sqrt(spread) / (1 + Z95**2 / rows)
+    columns = {
+        "lower": lower,
+        "upper": upper,
+        "rows": bins.mass,
+        "confidence": bins.confidences,
+        "accuracy": bins.hit_rates,
+        "accuracy_low": np.clip(centre - half, 0, 1),
+        "accuracy_high": np.clip(centre + half, 0, 1),
+        "gap": bins.gaps,
+    }
+    return [dict(zip(columns, map(float, values), strict=True)) for values in zip(*columns.values(), strict=True)]

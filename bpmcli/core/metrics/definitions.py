@@ -1,0 +1,171 @@
+"""The metrics: one decorated function each. Everything else reads the registry."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from bpmcli.core.curves.bpm import BpmFit, fit_bpm
+from bpmcli.core.curves.density import BetaDensity, beta_by_moments
+from bpmcli.core.curves.tce import HasDistance, tce_beta, tce_empirical
+from bpmcli.core.data.binning import Bins, bin_edges, equal_mass_bins, independent_rows, make_bins, scheme_bins
+from bpmcli.core.data.notices import Notice, notice
+from bpmcli.core.data.sample import Sample
+from bpmcli.core.metrics.registry import Again, Measured, MetricOptions, metric
+from bpmcli.core.metrics.smoothing import COARSE_LS_STEPS, COARSE_SM_GRID, logit_smoothed_ece, smooth_ece
+from bpmcli.errors import FitError
+
+SWEEP_CAP = 2000
+"""A sample without a miss stays monotone forever; the answer no longer changes."""
+
+SWEEP_BLOCK = 64
+
+MONOTONE_SLACK = 1e-9
+"""Spreading tied hits leaves rounding in bin accuracies: a smaller drop is none."""
+
+
+def _binned_error(bins: Bins, p: float) -> float:
+    weights = bins.mass / bins.mass.sum()
+    return float((weights @ np.abs(bins.gaps) ** p) ** (1 / p))
+
+
+@metric("ece", "mean |accuracy - confidence| over 15 equal-mass bins", "Naeini et al. 2015; Nixon et al. 2019")
+def ece(sample: Sample, options: MetricOptions) -> Measured:
+    """(Σ_b |b|/N · |acc(b) − conf(b)|^p)^(1/p), Eq. 3 of the paper. In [0, 1]; biased upwards."""
+    bins = make_bins(sample, options.n_bins, options.binning)
+    return Measured(_binned_error(bins, options.p), {"bins": bins.mass.size})
+
+
+@metric("ece-debiased", "ece less what bin noise adds to it", "Kumar et al. 2019, NeurIPS", debiased=True)
+def ece_debiased(sample: Sample, options: MetricOptions) -> Measured:
+    """2·ECE − Σ_b |b|/N · E|N(gap_b, acc_b(1−acc_b)/|b|)|: the folded normal's mean in closed form.
+
+    p = 2: √max(0, Σ_b |b|/N (gap_b² − acc_b(1−acc_b)/(|b|−1))), the unbiased square. May be negative
+    for p = 1. Where a bin takes a piece of a tied run, |b| is `independent_rows`.
+    """
+    bins = make_bins(sample, options.n_bins, options.binning)
+    weights = bins.mass / bins.mass.sum()
+    rows = independent_rows(sample, *bin_edges(sample, options.n_bins, options.binning))
+    variance = bins.hit_rates * (1.0 - bins.hit_rates)
+    # Spreading tied hits can leave a rate of 1 + 1e-16.
+    variance = np.maximum(variance, 0.0)
+    gaps = np.abs(bins.gaps)
+    details: dict[str, float | int | str] = {"bins": bins.mass.size}
+    if options.p == 1:
+        deviation = np.sqrt(variance / rows)
+        expected = [_folded_normal_mean(g, d) for g, d in zip(gaps.tolist(), deviation.tolist(), strict=True)]
+        return Measured(2 * float(weights @ gaps) - float(weights @ np.array(expected)), details)
+    if options.p == 2:
+        many = rows > 1
+        square = np.where(many, gaps**2 - variance / np.where(many, rows - 1, 1.0), 0.0)
+        return Measured(math.sqrt(max(0.0, float(weights @ square))), details)
+    raise FitError(f"ece-debiased is defined for p = 1 and p = 2, not {options.p:g}")
+
+
+def _folded_normal_mean(mean: float, deviation: float) -> float:
+    """E|N(μ, σ²)| = σ√(2/π)·exp(−μ²/2σ²) + μ·erf(μ/(σ√2))."""
+    if deviation == 0:
+        return abs(mean)
+    z = mean / deviation
+    return deviation * math.sqrt(2 / math.pi) * math.exp(-z * z / 2) + mean * math.erf(z / math.sqrt(2))
+
+
+@metric("ece-sweep", "ece with as many bins as keep bin accuracies monotone", "Roelofs et al. 2022, AISTATS")
+def ece_sweep(sample: Sample, options: MetricOptions) -> Measured:
+    """ECE at the last equal-mass bin count before the first one that breaks monotonicity."""
+    limit = min(sample.n, SWEEP_CAP)
+    best = next((n - 1 for n in _drops(sample, limit)), limit)
+    bins = equal_mass_bins(sample, best)
+    notices = (notice("sweep-capped", count=SWEEP_CAP),) if best == SWEEP_CAP else ()
+    details: dict[str, float | int | str] = {"bins": best}
+    if sample.summarised:
+        # A drop of accuracy that hides inside a cell moves the bin count.
+        details["approximate"] = True
+    return Measured(_binned_error(bins, options.p), details, notices)
+
+
+def _drops(sample: Sample, limit: int) -> Iterator[int]:
+    """Bin counts up to a limit at which bin accuracies are not monotone, in ascending order."""
+    first = 2
+    while first <= limit:
+        # Many counts in one go; few at first, as few are mostly enough.
+        counts = np.arange(first, min(2 * first + 6, first + SWEEP_BLOCK, limit + 1))
+        rates = scheme_bins(sample, counts).hit_rates
+        drop = np.append(rates[1:] < rates[:-1] - MONOTONE_SLACK, False)
+        ends = np.cumsum(counts)
+        drop[ends - 1] = False  # the next scheme begins there
+        yield from counts[np.logical_or.reduceat(drop, ends - counts)].tolist()
+        first = int(counts[-1]) + 1
+
+
+@metric("ks", "largest cumulative difference between confidence and hits", "Gupta et al. 2021, ICLR")
+def ks(sample: Sample, options: MetricOptions) -> Measured:
+    """max_k |Σ_{i≤k} (ŝ₍ᵢ₎ − h₍ᵢ₎)| / N, taken only behind runs of equal confidence."""
+    drift = np.cumsum(sample.mass * sample.confidences - sample.hits)
+    return Measured(float(np.abs(drift).max()) / sample.n)
+
+
+@metric("smece", "kernel-smoothed error at its own bandwidth", "Blasiok & Nakkiran 2024, ICLR",
+        again=lambda sample, options: lambda other: smooth_ece(other, COARSE_SM_GRID)[0])  # fmt: skip
+def smece(sample: Sample, options: MetricOptions) -> Measured:
+    """See `smooth_ece`. At least |mean confidence − accuracy|."""
+    value, sigma = smooth_ece(sample)
+    return Measured(value, {"sigma": sigma})
+
+
+@metric("ls-ece", "error after smoothing the log-odds with sigma 1/15", "Chidambaram et al. 2024, ICML",
+        again=lambda sample, options: lambda other: logit_smoothed_ece(other, steps=COARSE_LS_STEPS))  # fmt: skip
+def ls_ece(sample: Sample, options: MetricOptions) -> Measured:
+    """See `logit_smoothed_ece`."""
+    return Measured(logit_smoothed_ece(sample))
+
+
+def _tce_bpm_again(sample: Sample, options: MetricOptions) -> Again:
+    centre = fit_bpm(sample, variant=options.variant, schemes=options.schemes, bins=options.bins).curve.params
+
+    def again(other: Sample) -> float:
+        fit = fit_bpm(other, variant=options.variant, schemes=options.schemes, bins=options.bins, start=centre)
+        return tce_of_curve(other, fit.curve, options.density, options.p)[0]
+
+    return again
+
+
+@metric("tce-bpm", "error of the fitted curve: the paper's metric", "Dong et al. 2025, AAAI", again=_tce_bpm_again)
+def tce_bpm(sample: Sample, options: MetricOptions) -> Measured:
+    """(∫ |g(s) − s|^p ξ(s) ds)^(1/p) with g from Algorithm 1 and ξ a Beta by moments (Algorithm 2)."""
+    fit = fit_bpm(sample, variant=options.variant, schemes=options.schemes, bins=options.bins)
+    return tce_of_fit(sample, fit, options)
+
+
+def tce_of_fit(sample: Sample, fit: BpmFit, options: MetricOptions) -> Measured:
+    """TCE_bpm of a curve that is already fitted."""
+    value, density, notices = tce_of_curve(sample, fit.curve, options.density, options.p)
+    details: dict[str, float | int | str] = dict(zip(fit.curve.family.parameters, fit.curve.params, strict=True))
+    details |= {"density": "empirical"} if density is None else {"density": "beta", "a1": density.a1, "a2": density.a2}
+    return Measured(value, details, tuple(notices) + tuple(notice(code) for code in fit.notices))
+
+
+def tce_of_curve(
+    sample: Sample, curve: HasDistance, density: str = "beta", p: float = 1.0
+) -> tuple[float, BetaDensity | None, list[Notice]]:
+    """TCE of any curve on a sample; the Beta density used, or None for the empirical one."""
+    beta = beta_by_moments(sample) if density == "beta" else None
+    if beta is not None:
+        return tce_beta(curve, beta, p), beta, []
+    notices = []
+    if density == "beta":
+        constant = sample.log_odds.size == 1
+        notices.append(notice("density-empirical", variance="is zero" if constant else "is too large or too small"))
+    return tce_empirical(curve, sample, p), None, notices
+
+
+@metric("tce", "error of a curve averaged over shapes, nearly unbiased", "bpmcli", everyday=False,
+        debiased=True, posterior=True)  # fmt: skip
+def tce(sample: Sample, options: MetricOptions) -> Measured:
+    """(mean |g(ŝ) − ŝ|^p)^(1/p) with g averaged over shapes by Akaike weights: see `tce_averaged`."""
+    from bpmcli.core.curves.averaged.tce import tce_averaged
+
+    found = tce_averaged(sample, options.p)
+    return Measured(found.value, {"shape": found.shape, "shape_weight": found.weight, "shift": found.shift})

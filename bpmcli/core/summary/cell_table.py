@@ -1,0 +1,123 @@
+"""Rows and sums by cell, dense: what is added is whole numbers, unless rows have weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bpmcli.core.data.sample import Floats, Ints
+from bpmcli.core.summary.grid import CHUNK, LOW_BITS, insets
+
+ROWS_A_PLACE = 1 << 20
+"""So many fit into one number: their low bits add up below bit _COUNT_AT, and they are counted from there upwards."""
+
+_COUNT_AT = LOW_BITS + 20
+
+_LOW_SUM = (1 << _COUNT_AT) - 1
+
+Column = npt.NDArray[Any]
+
+
+class CellTable:
+    """Count, hits and excess by cell, from the lowest confidence to the highest; the middle one is s = 0.5."""
+
+    def __init__(self, weighted: bool = False) -> None:
+        self.weighted = weighted
+        self._sums: list[Column] = [np.zeros(0, self._kind) for _ in range(3)]
+        # Rows since the last `_settle`, by 2 · high + hit and depth: their number and low bits in one number, or
+        # their weights and weighted low bits in two.
+        self._fresh: Column = np.zeros((4, 0), self._kind)
+        self._low: Column = np.zeros((4, 0))
+        self._spare = ROWS_A_PLACE  # rows that fit wherever they go
+
+    @property
+    def _kind(self) -> type:
+        return np.float64 if self.weighted else np.int64
+
+    def make_room(self, depths: int) -> int:
+        """For rows of so many depths; how many there are now."""
+        more = depths - int(self._fresh.shape[1])
+        if more > 0:
+            self._fresh = np.pad(self._fresh, ((0, 0), (0, more)))
+            self._low = np.pad(self._low, ((0, 0), (0, more))) if self.weighted else self._low
+        return max(depths, depths - more)
+
+    def add_rows(self, places: Ints, low: Ints, weights: Floats | None) -> None:
+        """Rows where a `Placer` says; there must be room for them."""
+        if weights is not None:
+            np.add.at(self._fresh.reshape(-1), places, weights)
+            np.add.at(self._low.reshape(-1), places, weights * low)
+            return
+        np.bitwise_or(low, 1 << _COUNT_AT, out=low)
+        np.add.at(self._fresh.reshape(-1), places, low)
+        self._spare -= places.size
+        if self._spare < CHUNK:
+            fullest = int(self._fresh.max() >> _COUNT_AT)
+            if fullest > ROWS_A_PLACE // 2:
+                self._settle()
+                fullest = 0
+            self._spare = ROWS_A_PLACE - fullest
+
+    def add_cells(self, cells: npt.NDArray[np.int32], *sums: Column) -> None:
+        """Count, hits and excess of cells, which may repeat."""
+        if not cells.size:
+            return
+        self._reach(max(-int(cells.min()), int(cells.max())) + 1)
+        at = cells.astype(np.int64) + self._sums[0].size // 2
+        for mine, others in zip(self._sums, sums, strict=True):
+            np.add.at(mine, at, others.astype(mine.dtype, copy=False))
+
+    def taken(self) -> tuple[Column, ...]:
+        """Cells that hold rows, and their count, hits and excess."""
+        if not self._sums[0].size:
+            return self._fresh_cells()
+        self._settle()
+        at = np.flatnonzero(self._sums[0])
+        cells = (at - self._sums[0].size // 2).astype(np.int32)
+        return cells, *(values[at] for values in self._sums)
+
+    def take_weights(self) -> None:
+        """What was added so far has weight one."""
+        self._settle()
+        self.weighted = True
+        self._sums = [values.astype(np.float64) for values in self._sums]
+        self._fresh = self._low = np.zeros((4, 0))
+
+    def _settle(self) -> None:
+        self.add_cells(*self._fresh_cells())
+        self._fresh[:], self._low[:] = 0, 0
+
+    def _fresh_cells(self) -> tuple[Column, ...]:
+        fresh, lows = self._fresh, self._low
+        if fresh.shape[1]:
+            # At depth 0 both sides are s = 0.5.
+            for values in (fresh, lows) if self.weighted else (fresh,):
+                values[:2, 0] += values[2:, 0]
+                values[2:, 0] = 0
+        sides = []
+        for high in (0, 1):
+            pair = fresh[2 * high], fresh[2 * high + 1]
+            depth = np.flatnonzero((pair[0] != 0) | (pair[1] != 0))
+            misses, hits = (values[depth] for values in pair)
+            if self.weighted:
+                low = lows[2 * high][depth] + lows[2 * high + 1][depth]
+            else:
+                low = (misses & _LOW_SUM) + (hits & _LOW_SUM)
+                misses, hits = misses >> _COUNT_AT, hits >> _COUNT_AT
+            rows = misses + hits
+            excess = low - rows * insets(fresh.shape[1])[depth]
+            cells = (depth if high else -depth).astype(np.int32)
+            # Low cells run backwards.
+            sides.append([values if high else values[::-1] for values in (cells, rows, hits, excess)])
+        return tuple(np.concatenate(both) for both in zip(*sides, strict=True))
+
+    def _reach(self, depths: int) -> None:
+        """Room for that many depths on both sides."""
+        size = self._sums[0].size
+        if 2 * depths - 1 > size:
+            old, self._sums = self._sums, [np.zeros(2 * depths - 1, self._kind) for _ in range(3)]
+            start = depths - 1 - size // 2
+            for values, fresh in zip(old, self._sums, strict=True):
+                fresh[start : start + size] = values

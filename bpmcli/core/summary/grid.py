@@ -1,0 +1,128 @@
+"""The grid of a summary: from m = min(s, 1 − s) of a row to its cell, and back.
+
+A cell is named by the leading bits of m: 2^9 cells per factor of two, cut further where they are wider than
+2^-16. Its depth counts the cells between it and m = 0.5. The bits of m below its name are kept too, 32 leading
+ones in all, so that sums of m are whole numbers.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bpmcli.core.data.sample import Floats, Ints
+
+Bools = npt.NDArray[np.bool_]
+
+MANTISSA_BITS = 9
+FIXED_BITS = 16
+"""A cell is at most 2^-9 of m and at most 2^-16 wide: the edges of both grids are edges of cells."""
+
+KEPT_BITS = 31
+"""Bits of m below the first one that enter sums: all that float32 has, within 2^-33 of m otherwise."""
+
+LOW_BITS = KEPT_BITS - MANTISSA_BITS
+"""Of these, the ones below the cell's name."""
+
+CHUNK = 1 << 15
+"""Rows worked at a time: their arrays stay in the cache."""
+
+
+def depths_of(m: Floats) -> Ints:
+    """How many cells m lies below one half."""
+    bits = m.view(np.int64)
+    half = (1022 << MANTISSA_BITS) + (1 << (FIXED_BITS - 1))
+    fixed = np.multiply(m, float(1 << FIXED_BITS)).astype(np.int64)
+    return half - (bits >> (52 - MANTISSA_BITS)) - fixed
+
+
+def low_bits_of(m: Floats) -> Ints:
+    """The kept bits of m below the name of its power of two and its 2^-9."""
+    return (m.view(np.int64) >> (52 - KEPT_BITS)) & ((1 << LOW_BITS) - 1)
+
+
+def rounded(m: Floats) -> Floats:
+    """m to its kept bits."""
+    dropped = 52 - KEPT_BITS
+    bits = (m.view(np.int64) + (1 << (dropped - 1))) & (-1 << dropped)
+    return bits.view(np.float64)
+
+
+def cells_of(m: Floats, high: Bools) -> tuple[npt.NDArray[np.int32], Ints]:
+    """The cells of single values of m, and how far inside they lie, in units of 2^-31 of their power of two."""
+    m = rounded(m)
+    depth = depths_of(m)
+    cells = np.where(high, depth, -depth).astype(np.int32)
+    return cells, low_bits_of(m) - insets(int(depth.max(initial=0)) + 1)[depth]
+
+
+@lru_cache(maxsize=4)
+def grid(depths: int) -> tuple[Floats, Floats]:
+    """Least m of each depth, and the unit of its sums. (Depths that no m has are left at one.)"""
+    least = np.ones(depths)
+    for power in range(-1, -1075, -1):
+        steps = 1 << max(MANTISSA_BITS, power + FIXED_BITS)
+        m = np.ldexp(1.0 + np.arange(steps if power < -1 else 1) / steps, power)
+        depth = depths_of(m)
+        inside = depth < depths
+        least[depth[inside]] = m[inside]
+        if not inside.all():
+            break
+    unit: Floats = np.ldexp(1.0, (least.view(np.int64) >> 52) - 1023 - KEPT_BITS)
+    return least, unit
+
+
+@lru_cache(maxsize=4)
+def insets(depths: int) -> Ints:
+    """The low bits of the least m of each depth: what is left of those of a row is its excess."""
+    return low_bits_of(grid(depths)[0])
+
+
+class Placer:
+    """Finds the places of rows in a table. Its arrays are used for chunk after chunk."""
+
+    def __init__(self, kind: npt.DTypeLike) -> None:
+        # float32 has fewer bits than are kept, and half of the bytes to work on.
+        self.short = np.dtype(kind) == np.float32
+        self.m: npt.NDArray[Any] = np.empty(CHUNK, np.float32 if self.short else np.float64)
+        self.high = np.empty(CHUNK, dtype=bool)
+        self._bits: npt.NDArray[Any] = self.m.view(np.int32 if self.short else np.int64)
+        self._wide, self._index = np.empty(CHUNK, dtype=np.int64), np.empty(CHUNK, dtype=np.int64)
+        self._scaled = np.empty_like(self.m)
+        self._name, self._part = np.empty(CHUNK, dtype=np.int32), np.empty(CHUNK, dtype=np.int32)
+        self._inner = np.empty(CHUNK, dtype=np.int8)
+
+    def places(self, hits: Bools, depths: int) -> tuple[Ints, Ints]:
+        """Of the rows in `m` and `high`: depth + depths · (2 · high + hit), and their low bits."""
+        n = hits.size
+        m, bits, name, part, low = self.m[:n], self._bits[:n], self._name[:n], self._part[:n], self._wide[:n]
+        scaled, inner, index = self._scaled[:n], self._inner[:n], self._index[:n]
+        mantissa, half = (23, 126) if self.short else (52, 1022)
+        if not self.short:
+            # To the nearest of the kept bits; what is left below them is shifted away.
+            np.add(bits, 1 << (51 - KEPT_BITS), out=bits)
+            np.right_shift(bits, mantissa - MANTISSA_BITS, out=low)
+            name[:] = low
+        else:
+            np.right_shift(bits, mantissa - MANTISSA_BITS, out=name)
+        np.multiply(m, m.dtype.type(1 << FIXED_BITS), out=scaled)
+        part[:] = scaled
+        np.add(name, part, out=name)
+        np.subtract((half << MANTISSA_BITS) + (1 << (FIXED_BITS - 1)), name, out=name)
+        np.left_shift(self.high[:n].view(np.int8), 1, out=inner)
+        np.bitwise_or(inner, hits.view(np.int8), out=inner)
+        part[:] = inner
+        np.multiply(part, depths, out=part)
+        np.add(name, part, out=name)
+        index[:] = name
+        if self.short:
+            np.bitwise_and(bits, (1 << (mantissa - MANTISSA_BITS)) - 1, out=part)
+            np.left_shift(part, KEPT_BITS - mantissa, out=part)
+            low[:] = part
+        else:
+            np.right_shift(bits, mantissa - KEPT_BITS, out=low)
+            np.bitwise_and(low, (1 << LOW_BITS) - 1, out=low)
+        return index, low

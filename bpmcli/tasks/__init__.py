@@ -1,0 +1,1 @@
+"""What is done to one input: picklable callables, the same in every engine."""

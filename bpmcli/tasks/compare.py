@@ -1,0 +1,117 @@
+"""Comparing calibrators on one file or a pair of files: one repeat at a time, in any process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from bpmcli.core.compare.cross_validation import (
+    CROSS_VALIDATED,
+    Contest,
+    Outcome,
+    applicable,
+    compare_once,
+    cross_validate,
+    learn,
+    shared_rows,
+)
+from bpmcli.core.compare.score_table import Score, table
+from bpmcli.core.data.notices import Notice, notice
+from bpmcli.core.data.rows import Rows
+from bpmcli.errors import BpmError, DataError
+from bpmcli.io.layout import InputOptions
+from bpmcli.io.readers import read_rows
+
+SHARED = 0.01
+"""More evaluation rows than this among the calibration rows are worth a notice."""
+
+
+class Pair(NamedTuple):
+    """Where calibrators are fitted and where they are scored; the same file for folds and in-sample tables."""
+
+    calibration: str
+    evaluation: str
+
+    @property
+    def name(self) -> str:
+        return self.evaluation
+
+
+class Part(NamedTuple):
+    """Outcomes of one repeat, or of all there is."""
+
+    outcomes: list[Outcome]
+    rows: tuple[int, int]
+    left_out: list[str]
+    """Methods that need the scores of all classes, which the file lacks."""
+    notices: tuple[Notice, ...]
+
+
+class Compared(NamedTuple):
+    """All there is about one pair."""
+
+    pair: Pair
+    part: Part
+    """The first; outcomes of the others are in the scores."""
+    scores: list[Score]
+
+
+@dataclass(frozen=True)
+class ComparePair:
+    """The per-pair function of every engine. Items are (pair, repeat)."""
+
+    options: InputOptions
+    contest: Contest
+    kind: str
+    held: dict[str, tuple[Rows, tuple[Notice, ...]]] = field(default_factory=dict, compare=False, repr=False)
+    """The files read last: repeats follow one another."""
+
+    def __call__(self, item: tuple[Pair, int]) -> Part:
+        pair, repeat = item
+        try:
+            return self._compare(pair, repeat)
+        except BpmError as error:
+            raise error if pair.name in error.message else error.at(pair.name) from None
+
+    def _compare(self, pair: Pair, repeat: int) -> Part:
+        for path in [p for p in self.held if p not in pair]:
+            del self.held[path]
+        (calibration, notices), (evaluation, more) = self._read(pair.calibration), self._read(pair.evaluation)
+        if pair.calibration != pair.evaluation:
+            notices += more + _overlap(calibration, evaluation)
+        methods, left_out = applicable(self.contest.methods, calibration)
+        if self.contest.sizes and min(self.contest.sizes) > calibration.n:
+            raise DataError(f"{calibration.n} rows are fewer than the smallest calibration size")
+        if not methods:
+            raise DataError(f"{', '.join(left_out)}: only confidences here, and this needs the scores of all classes")
+        if self.kind == CROSS_VALIDATED:
+            outcomes = cross_validate(calibration, self.contest, repeat)
+        elif self.contest.sizes:
+            outcomes = learn(calibration, evaluation, self.contest, repeat)
+        else:
+            outcomes = compare_once(calibration, evaluation, self.contest)
+        return Part(outcomes, (calibration.n, evaluation.n), left_out, notices)
+
+    def _read(self, path: str) -> tuple[Rows, tuple[Notice, ...]]:
+        if path not in self.held:
+            loaded = read_rows(path, self.options, distributions=True)
+            self.held[path] = loaded.rows, loaded.notices
+        return self.held[path]
+
+    def items(self, pairs: Sequence[Pair]) -> list[tuple[Pair, int]]:
+        """All that is to be done."""
+        repeats = self.contest.repeats if self.kind == CROSS_VALIDATED or self.contest.sizes else 1
+        return [(pair, repeat) for pair in pairs for repeat in range(repeats)]
+
+    def table(self, parts: Sequence[Part]) -> list[Score]:
+        """The scores of one pair, from all its repeats."""
+        methods = [m for m in self.contest.methods if m not in parts[0].left_out]
+        return table([o for part in parts for o in part.outcomes], methods, self.contest.names)
+
+
+def _overlap(calibration: Rows, evaluation: Rows) -> tuple[Notice, ...]:
+    shared = shared_rows(calibration, evaluation)
+    if shared <= SHARED * evaluation.n:
+        return ()
+    return (notice("rows-shared", count=shared, total=evaluation.n),)

@@ -1,0 +1,66 @@
+"""Fitting one file, or several as one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bpmcli.core.calibrators import FitOptions, fit_calibrator
+from bpmcli.core.calibrators.grouped import Grouping, fit_groups
+from bpmcli.core.data.notices import Notice
+from bpmcli.core.data.rows import Rows
+from bpmcli.io.layout import InputOptions
+from bpmcli.io.params import checksum, describe
+from bpmcli.io.paths import Input
+from bpmcli.io.readers import Loaded, read_rows
+
+CHECKED_BYTES = 1 << 24
+"""Larger inputs of a summary are read only once, and so have no checksum."""
+
+
+def _costly(path: str) -> bool:
+    return "://" in path or (path != "-" and os.path.getsize(path) > CHECKED_BYTES)
+
+
+@dataclass(frozen=True)
+class FitFile:
+    """Fits one file and describes the result."""
+
+    options: InputOptions
+    method: str
+    fit: FitOptions
+    distributions: bool = False
+    mode: str = "exact"
+    grouping: Grouping | None = None
+    interval: float = 0.0
+    """Level of a band around the curve; 0 for none."""
+    seed: int = 0
+
+    def __call__(self, item: Input) -> tuple[dict[str, Any], tuple[Notice, ...]]:
+        mode = "exact" if self.distributions and self.mode == "auto" else self.mode
+        return self.finish(item, read_rows(item.path, self.options, distributions=self.distributions, mode=mode))
+
+    def finish(self, item: Input, loaded: Loaded) -> tuple[dict[str, Any], tuple[Notice, ...]]:
+        """Fit a file that is already read."""
+        return self.describe([item], loaded.rows, loaded.notices)
+
+    def describe(
+        self, items: Sequence[Input], rows: Rows, notices: tuple[Notice, ...]
+    ) -> tuple[dict[str, Any], tuple[Notice, ...]]:
+        """Fit rows that are already read; the document of the parameter file."""
+        groups = fit_groups(self.method, rows, self.fit, self.grouping) if self.grouping else None
+        fitted = groups.pooled if groups else fit_calibrator(self.method, rows, self.fit)
+        reduced = rows.sample.reduced
+        inputs = [
+            {"name": item.path, "sha256": None if reduced and _costly(item.path) else checksum(item.path)}
+            for item in items
+        ]
+        found = describe(self.method, fitted, rows, inputs, groups)
+        if self.interval:
+            from bpmcli.core.calibrators.band import curve_band
+
+            band = curve_band(self.method, fitted.calibrator, rows, self.fit, self.interval, seed=self.seed)
+            found["band"] = band._asdict()
+        return found, notices + (groups.notices if groups else fitted.notices)

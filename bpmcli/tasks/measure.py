@@ -1,0 +1,131 @@
+"""Measuring one file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from bpmcli.core.data.notices import Notice
+from bpmcli.core.data.rows import Rows
+from bpmcli.core.metrics import MetricOptions, measure
+from bpmcli.io.layout import InputOptions
+from bpmcli.io.paths import Input
+from bpmcli.io.readers import Loaded, read_rows
+
+
+class Measurement(NamedTuple):
+    """The record of one input, or of a group of its rows, as JSON holds it, and its notices."""
+
+    record: dict[str, Any]
+    notices: tuple[Notice, ...]
+
+
+def title(record: Mapping[str, Any]) -> str:
+    """What a record is about, in a sentence."""
+    group = f", {record['by']} = {record['group']}" if "group" in record else ""
+    return f"{record['input']}{group}"
+
+
+class Extras(NamedTuple):
+    """What `metrics` computes on request."""
+
+    noise_runs: int = 0
+    bins_table: bool = False
+    interval: float = 0.0
+    """Level of the intervals; 0 for none."""
+    resamples: int = 1000
+    seed: int = 0
+
+
+NO_EXTRAS = Extras()
+
+
+@dataclass(frozen=True)
+class MeasureFile:
+    """All that `metrics` computes of one file."""
+
+    options: InputOptions
+    names: tuple[str, ...]
+    metrics: MetricOptions
+    extras: Extras = NO_EXTRAS
+    mode: str = "exact"
+
+    def __call__(self, item: Input) -> list[Measurement]:
+        return self.finish(item, read_rows(item.path, self.options, mode=self.mode))
+
+    def finish(self, item: Input, loaded: Loaded) -> list[Measurement]:
+        """The records of a file that is already read."""
+        return self.measure(item.path, loaded.rows, loaded.notices, loaded.metadata)
+
+    def measure(
+        self, name: str, rows: Rows, notices: tuple[Notice, ...], metadata: Mapping[str, str]
+    ) -> list[Measurement]:
+        """The record of rows that are already read, or of each group of them."""
+        by = self.options.group
+        if by is None:
+            return [self._measure({"input": name}, rows, notices, metadata)]
+        # What a file says of its whole, such as its true TCE, need not hold for a group.
+        return [
+            self._measure({"input": name, "by": by, "group": group}, part, notices, {})
+            for group, part in rows.by_group()
+        ]
+
+    def _measure(
+        self, identity: dict[str, Any], rows: Rows, notices: tuple[Notice, ...], metadata: Mapping[str, str]
+    ) -> Measurement:
+        sample = rows.sample
+        measured = measure(sample, self.names, self.metrics)
+        record: dict[str, Any] = {
+            **identity,
+            "target": rows.target,
+            "n": sample.n,
+            "weighted": sample.weighted,
+            "accuracy": sample.accuracy,
+            "mean_confidence": sample.mean_confidence,
+            "saturated": sample.saturated,
+            "metrics": {
+                key: {"value": m.value, **m.details, **({"why_missing": m.why_missing} if m.value is None else {})}
+                for key, m in measured.items()
+            },
+        }
+        if sample.reduced:
+            record["summary_cells"] = sample.mass.size
+        if sample.weighted:
+            record["effective_n"] = sample.effective_n
+        truth = true_tce(metadata)
+        if truth is not None:
+            record["true_tce"] = truth
+        if self.extras.interval:
+            from bpmcli.core.metrics.intervals import metric_intervals
+
+            values = {key: m.value for key, m in measured.items()}
+            intervals = metric_intervals(
+                sample, values, self.metrics, self.extras.interval, self.extras.resamples, self.extras.seed
+            )
+            for key, found in intervals.items():
+                record["metrics"][key] |= found._asdict() if found else {"low": None, "high": None}
+        if self.extras.noise_runs:
+            from bpmcli.core.metrics.noise_floor import noise_floor
+
+            floors = noise_floor(sample, self.names, self.metrics, self.extras.noise_runs, self.extras.seed)
+            record["noise_floor"] = {k: asdict(f) if f else None for k, f in floors.items()}
+        if self.extras.bins_table:
+            from bpmcli.core.metrics.bin_table import bin_table
+
+            record["bins"] = bin_table(sample, self.metrics.n_bins, self.metrics.binning)
+        notices += tuple(n for m in measured.values() for n in m.notices)
+        record["notices"] = [str(n) for n in notices]
+        return Measurement(record, notices)
+
+
+def true_tce(metadata: Mapping[str, str]) -> float | None:
+    """The exact error that `simulate` stored in the file."""
+    import json
+
+    try:
+        value = json.loads(metadata["bpmcli"])["tce"]
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return None
+    sound = isinstance(value, (int, float)) and abs(value) <= 1
+    return float(value) if sound else None

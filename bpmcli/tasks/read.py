@@ -1,0 +1,53 @@
+"""Reading one file, and several files as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bpmcli.core.data.notices import Notice
+from bpmcli.core.data.rows import Rows, pool
+from bpmcli.io.layout import InputOptions
+from bpmcli.io.paths import Input
+from bpmcli.io.readers import Loaded, read_rows
+
+
+@dataclass(frozen=True)
+class Read:
+    """Reads one file."""
+
+    options: InputOptions
+    distributions: bool = False
+    mode: str = "exact"
+
+    def __call__(self, item: Input) -> Loaded:
+        return read_rows(item.path, self.options, distributions=self.distributions, mode=self.mode)
+
+
+def pooled(loaded: Sequence[Loaded], paths: Sequence[str]) -> tuple[Rows, tuple[Notice, ...]]:
+    """Several files as one sample."""
+    from bpmcli.io.summaries import check_kinds
+
+    check_kinds([(path, part.rows.target) for path, part in zip(paths, loaded, strict=True)])
+    notices = tuple(n for part in loaded for n in part.notices)
+    if any(part.summarised for part in loaded):
+        return pooled_summaries(loaded)
+    return pool([part.rows for part in loaded]), notices
+
+
+def pooled_summaries(loaded: Sequence[Loaded]) -> tuple[Rows, tuple[Notice, ...]]:
+    """Files of which some came as summaries: the others are summarised too."""
+
+    from bpmcli.core.summary.summary import summary_of
+    from bpmcli.io.summaries import Summarised, as_loaded, merge_summarised
+
+    def summarised(part: Loaded) -> Summarised:
+        if part.summarised:
+            return part.summarised._replace(odd={})  # its notices are there already
+        groups = part.rows.by_group() if part.layout.group else [("", part.rows)]
+        tables = {name: summary_of(rows.log_odds, rows.hits, rows.weights) for name, rows in groups}
+        return Summarised(tables, part.rows.target, by=part.layout.group)
+
+    one = as_loaded(merge_summarised(summarised(part) for part in loaded))
+    others = [n for part in loaded for n in part.notices if n.code not in ("summarised", "distinct-kept")]
+    return one.rows, (*others, *one.notices)

@@ -1,0 +1,40 @@
+"""Summarising one file, a part of one, or a run of files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from bpmcli.io.layout import InputOptions
+from bpmcli.io.paths import Input
+from bpmcli.io.sources import Part
+from bpmcli.io.summaries import Summarised, merge_few, summarise_path
+
+
+class Piece(NamedTuple):
+    """A file, or a part of one."""
+
+    item: Input
+    part: Part | None = None
+
+
+@dataclass(frozen=True)
+class Summarise:
+    """The per-file function of every engine."""
+
+    options: InputOptions
+
+    def __call__(self, piece: Piece) -> Summarised:
+        return summarise_path(piece.item.path, self.options, piece.part)
+
+
+@dataclass(frozen=True)
+class SummariseFiles:
+    """A run of files as one: a worker merges before it sends."""
+
+    options: InputOptions
+
+    def __call__(self, pieces: Sequence[Piece]) -> Summarised:
+        one = Summarise(self.options)
+        return merge_few([one(piece) for piece in pieces])
