@@ -21,7 +21,7 @@ from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import sigmoid
 from bpmcli.errors import BpmError, DataError, FitError
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 ORACLES = json.loads((ROOT / "tests/oracles/calibrators.json").read_text())["files"]
 CURVES = [name for name, entry in METHODS.items() if not entry.needs_distribution]
 DISTRIBUTIONS = [name for name, entry in METHODS.items() if entry.needs_distribution]
