@@ -7,7 +7,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 from bpmcli.core.data.notices import Notice
 from bpmcli.errors import BpmError
@@ -21,8 +21,15 @@ PROGRESS_AFTER = 0.5
 """Seconds before a progress bar is worth showing."""
 
 
+def colourful(stream: TextIO) -> bool:
+    """Whether this stream gets colours: on a terminal, or with FORCE_COLOR; never with NO_COLOR or TERM=dumb."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
+
+
 def _styled(text: str, code: str) -> str:
-    if not sys.stderr.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+    if not colourful(sys.stderr):
         return text
     return f"\033[{code}m{text}\033[0m"
 

@@ -8,13 +8,14 @@ from functools import cached_property
 import numpy as np
 
 from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, method
-from bpmcli.core.curves.averaged.mixture import AveragedCurve, band_mixture, fit_averaged
-from bpmcli.core.curves.averaged.monotone import Stretch, mass_at, rising
+from bpmcli.core.curves.averaged.band import curve_draws
+from bpmcli.core.curves.averaged.mixture import AveragedCurve, fit_averaged
+from bpmcli.core.curves.averaged.monotone import Stretch
 from bpmcli.core.curves.averaged.shapes import ENDS, SHAPES, Member
 from bpmcli.core.curves.averaged.tce import tce_averaged
 from bpmcli.core.curves.families import Pair
 from bpmcli.core.data.rows import Rows
-from bpmcli.core.data.sample import Floats, sigmoid
+from bpmcli.core.data.sample import Floats
 from bpmcli.errors import DataError
 
 SLOTS = 4
@@ -86,12 +87,8 @@ def calibrator_of(curve: AveragedCurve) -> Averaged:
 
 
 def posterior_draws(rows: Rows, log_odds: Floats, runs: int, rng: np.random.Generator) -> Floats:
-    """Curves from the posterior over shapes and their parameters, none of which falls."""
-    mixture = band_mixture(rows.sample)
-    cells = mixture.cells
-    x = np.unique(np.concatenate([log_odds, cells.log_odds]))
-    drawn = rising(sigmoid(mixture.draws(x, runs, rng)), mass_at(x, cells))
-    return drawn[:, np.searchsorted(x, log_odds)]
+    """Curves from the posterior, none of which decreases: see `curve_draws`."""
+    return curve_draws(rows.sample, log_odds, runs, rng)
 
 
 @method(

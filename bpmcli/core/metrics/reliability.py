@@ -1,0 +1,91 @@
+"""Everything a reliability diagram shows, computed once: text, pictures and reports only draw it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bpmcli.core.curves.averaged.band import curve_draws
+from bpmcli.core.curves.averaged.mixture import fit_averaged, tails
+from bpmcli.core.data.sample import Floats, Sample, sigmoid
+from bpmcli.core.metrics.bin_table import bin_table
+
+CONFIDENCE, LOG_ODDS = "confidence", "log-odds"
+
+EXTREME = 0.01
+"""A confidence this close to 0 or 1 cannot be told apart from its neighbours on a linear axis."""
+
+FARTHEST = 13.8
+"""The log-odds axis ends where 1 − s is one in a million; rows beyond count as rows at its end."""
+
+POINTS = 121
+DRAWS = 1000
+CELLS = 240
+"""Of the histogram: fine enough to be added up for any width."""
+
+
+class Reliability(NamedTuple):
+    """The bins, the averaged calibration curve with its band, and where the rows are."""
+
+    n: int
+    axis: str
+    """`confidence`, or `log-odds` where most confidences are extreme."""
+    bins: list[dict[str, float]]
+    """One record per bin of `bin_table`."""
+    log_odds: Floats
+    """Where the curve is given: between the lowest and the highest confidence of the rows, and nowhere else."""
+    curve: Floats
+    low: Floats
+    high: Floats
+    level: float
+    edges: Floats
+    """Edges of the histogram, in log-odds."""
+    mass: Floats
+    """Share of the rows in each of its cells."""
+
+    @property
+    def confidence(self) -> Floats:
+        """The points of the curve as confidences."""
+        return sigmoid(self.log_odds)
+
+
+def reliability(
+    sample: Sample, n_bins: int = 15, binning: str = "mass", level: float = 0.95, axis: str | None = None, seed: int = 0
+) -> Reliability:
+    """The reliability diagram of a sample.
+
+    The curve is the average that `bpm-averaged` fits; its pointwise band holds the middle `level` of curves drawn
+    from the posterior. The axis is chosen by `axis_for` unless it is named.
+    """
+    axis = axis or axis_for(sample)
+    first, last = (float(np.clip(x, -FARTHEST, FARTHEST)) for x in sample.log_odds[[0, -1]])
+    x = _between(first, last, POINTS, axis)
+    g = fit_averaged(sample)(x)[0]
+    low, high = np.quantile(curve_draws(sample, x, DRAWS, np.random.default_rng(seed)), tails(level), axis=0)
+    edges = _between(first, last, CELLS + 1, axis) if axis == LOG_ODDS else _edges_of_confidence()
+    mass = np.histogram(np.clip(sample.log_odds, edges[0], edges[-1]), bins=edges, weights=sample.mass)[0] / sample.n
+    bins = bin_table(sample, n_bins, binning)
+    return Reliability(sample.n, axis, bins, x, g, np.minimum(low, g), np.maximum(high, g), level, edges, mass)
+
+
+def axis_for(sample: Sample) -> str:
+    """`log-odds` if more than half of the rows have a confidence within 0.01 of 0 or 1, else `confidence`."""
+    extreme = np.minimum(sample.confidences, sample.complements) < EXTREME
+    return LOG_ODDS if float(sample.mass[extreme].sum()) > 0.5 * sample.n else CONFIDENCE
+
+
+def _between(first: float, last: float, points: int, axis: str) -> Floats:
+    """Log-odds from first to last, evenly spaced on the axis; one point is widened to an interval."""
+    if last - first < 1e-9:
+        first, last = first - 0.05, last + 0.05
+    if axis == LOG_ODDS:
+        return np.linspace(first, last, points)
+    s = np.linspace(float(sigmoid(np.array(first))), float(sigmoid(np.array(last))), points)[1:-1]
+    inner: Floats = np.log(s) - np.log1p(-s)
+    return np.concatenate([[first], inner, [last]])
+
+
+def _edges_of_confidence() -> Floats:
+    s = np.arange(1, CELLS) / CELLS
+    return np.concatenate([[-FARTHEST], np.log(s) - np.log1p(-s), [FARTHEST]])

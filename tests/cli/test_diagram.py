@@ -1,0 +1,103 @@
+"""The reliability diagram in characters."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+from bpmcli.cli import diagram
+from bpmcli.cli.diagram import OVER, UNDER, Glyph, draw, plain
+from bpmcli.core.data.sample import sample_from_confidences
+from bpmcli.core.metrics.reliability import CONFIDENCE, LOG_ODDS, Reliability, reliability
+
+
+def rows(shift: float, n: int = 4000, seed: int = 0) -> Reliability:
+    """Confidences between 0.5 and 0.95 whose accuracy is off by `shift`."""
+    rng = np.random.default_rng(seed)
+    s = rng.uniform(0.5, 0.95, n)
+    return reliability(sample_from_confidences(s, rng.random(n) < s + shift))
+
+
+def colours(lines: list[list[Glyph]]) -> set[str]:
+    return {glyph.colour.removeprefix("bold ") for line in lines[:-3] for glyph in line} & {OVER, UNDER, diagram.FINE}
+
+
+@pytest.mark.parametrize(("shift", "colour"), [(-0.2, OVER), (+0.04, UNDER)])
+def test_colour_says_on_which_side_the_band_lies(shift, colour):
+    assert colour in colours(draw(rows(shift), 80))
+
+
+def test_calibrated_rows_are_green():
+    assert colours(draw(rows(0.0), 80)) == {diagram.FINE}
+
+
+@pytest.mark.parametrize("width", [30, 80, 120])
+@pytest.mark.parametrize("axis", [CONFIDENCE, LOG_ODDS])
+def test_it_fits_the_terminal(width, axis):
+    sample = sample_from_confidences(np.linspace(0.01, 0.999, 300), np.arange(300) % 3 > 0)
+    text = plain(draw(reliability(sample, axis=axis), width))
+    longest = max(len(line) for line in text.splitlines()[:-1])
+    assert longest <= width
+    assert longest > width - 12
+
+
+def test_ascii_has_nothing_else():
+    text = plain(draw(rows(-0.1), 80, unicode=False))
+    assert text.isascii()
+    assert "*" in text
+    assert "O" in text
+
+
+def test_over_confident_curve_is_below_the_diagonal():
+    lines = plain(draw(rows(-0.3), 80, unicode=False)).splitlines()[:-4]
+    for column in range(20, 60):
+        dots = [i for i, line in enumerate(lines) if line.ljust(80)[column] == "."]
+        curve = [i for i, line in enumerate(lines) if line.ljust(80)[column] == "*"]
+        if dots and curve:
+            assert min(curve) > max(dots)  # lines are counted from the top
+
+
+def test_bars_show_where_the_rows_are():
+    s = np.concatenate([np.full(900, 0.9), np.full(100, 0.55)])
+    bars = plain(draw(reliability(sample_from_confidences(s, np.ones(1000)), axis=CONFIDENCE), 80)).splitlines()[-2]
+    assert bars.count("█") == 1
+    assert bars.index("█") > 60
+    assert "▁" in bars
+
+
+def test_saturated_rows_get_ticks_in_log_odds():
+    s = np.full(500, 0.9999)
+    text = plain(draw(reliability(sample_from_confidences(s, np.arange(500) % 50 > 0)), 80))
+    assert "0.99" in text
+    assert "0.999" in text
+
+
+def test_event_wording():
+    text = plain(draw(rows(0.0), 80, event=True))
+    assert "event rate against P(y = 1)" in text
+    assert "accuracy" not in text
+
+
+def test_one_row_can_be_drawn():
+    assert plain(draw(reliability(sample_from_confidences([0.8], [1])), 80))
+
+
+def test_a_narrow_encoding_gets_ascii(monkeypatch):
+    out = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    monkeypatch.setattr("sys.stdout", out)
+    diagram.show(rows(0.0))
+    out.flush()
+    assert out.buffer.getvalue().decode("latin-1").isascii()
+
+
+def test_colours_are_forced_and_forbidden(monkeypatch, capsys):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    diagram.show(rows(-0.2))
+    assert "\033[" in capsys.readouterr().out
+    monkeypatch.setenv("NO_COLOR", "1")
+    diagram.show(rows(-0.2))
+    assert "\033[" not in capsys.readouterr().out
