@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import itertools
 import os
 import sys
 import tempfile
@@ -63,7 +64,7 @@ def walk(arguments: list[str], package: Path) -> list[tuple[str, str]]:
 
 
 def room(path: str) -> str:
-    return path.split(os.sep)[0]
+    return path.split(os.sep, maxsplit=1)[0]
 
 
 def main() -> None:
@@ -77,7 +78,7 @@ def main() -> None:
         for name, arguments in WALKS.items():
             calls = walk(arguments, chosen.package.resolve())
             steps = [call for call, before in zip(calls, [None, *calls], strict=False) if call != before]
-            switches = sum(room(a[0]) != room(b[0]) for a, b in zip(calls, calls[1:], strict=False))
+            switches = sum(room(a[0]) != room(b[0]) for a, b in itertools.pairwise(calls))
             print(f"{name:8} {len({path for path, _ in calls}):3} files {switches:3} switches")
             if name == chosen.steps:
                 files = [path for path, _ in steps]
