@@ -19,8 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import bpmcli.core.calibrators.averaged  # noqa: F401  registers bpm-averaged
-from bpmcli.core.calibrators import METHODS
-from bpmcli.core.calibrators.base import FitOptions
+from bpmcli.core.calibrators import METHODS, FitOptions
 from bpmcli.core.compare.truths import TRUTHS, ead, simulate
 from bpmcli.core.curves.averaged.mixture import fit_averaged
 from bpmcli.core.curves.averaged.tce import tce_averaged

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bpmcli.core.calibrators import Calibrator
-from bpmcli.core.calibrators.distributions import Calibrated, calibrate_distributions
+from bpmcli.core.calibrators.distributions import CalibratedDistributions, calibrate_distributions
 from bpmcli.core.calibrators.grouped import MARGINAL
 from bpmcli.core.calibrators.marginal import calibrate_marginals
 from bpmcli.core.data.notices import Notice, notice
@@ -146,7 +146,9 @@ class ApplyFile:
         )
         return self._distribution(done, rows, layout, odd)
 
-    def _distribution(self, done: Calibrated, rows: Rows, layout: Layout, odd: Counter[str]) -> tuple[Any, Any]:
+    def _distribution(
+        self, done: CalibratedDistributions, rows: Rows, layout: Layout, odd: Counter[str]
+    ) -> tuple[Any, Any]:
         odd["below"] += done.below_runner_up
         top = done.probs[np.arange(rows.n), rows.predictions]
         if layout.kind == "log_odds":

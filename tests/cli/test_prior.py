@@ -127,7 +127,7 @@ def test_what_does_not_go_together_is_a_usage_error(run, options, sentence):
     ("changes", "sentence"),
     [
         ({"family": "cubic"}, "unknown curve family 'cubic'"),
-        ({"b1": -1.0}, "make no calibration curve"),
+        ({"b1": -1.0}, "do not describe a valid calibrator"),
         ({"b2": 1.0}, "parameters must be b0, b1, family"),
         ({"b0": None}, "parameter b0 must be a number"),
     ],

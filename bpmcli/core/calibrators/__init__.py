@@ -1,14 +1,35 @@
-"""Every calibrator, in the order `--list` shows them. A new one is a file here and a line below."""
+"""Every calibrator. A new one is a file here: whatever it registers with `@method` is found by itself."""
 
-from bpmcli.core.calibrators import averaged, bpm, histogram, isotonic, logistic, spline, temperature  # noqa: F401
-from bpmcli.core.calibrators.base import (
+import importlib
+import pkgutil
+
+from bpmcli.core.calibrators.base import Calibrator, DistributionCalibrator
+from bpmcli.core.calibrators.registry import (
     METHODS,
-    Calibrator,
     FitOptions,
     Fitted,
     Method,
     fit_calibrator,
+    method,
     method_named,
 )
 
-__all__ = ["METHODS", "Calibrator", "FitOptions", "Fitted", "Method", "fit_calibrator", "method_named"]
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")
+
+# Lists show calibrators of confidences first, then those of whole distributions.
+_ordered = sorted(METHODS.items(), key=lambda item: item[1].needs_distribution)
+METHODS.clear()
+METHODS.update(_ordered)
+
+__all__ = [
+    "METHODS",
+    "Calibrator",
+    "DistributionCalibrator",
+    "FitOptions",
+    "Fitted",
+    "Method",
+    "fit_calibrator",
+    "method",
+    "method_named",
+]

@@ -7,7 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, method
+from bpmcli.core.calibrators.base import Calibrator
+from bpmcli.core.calibrators.registry import FitOptions, Fitted, method
 from bpmcli.core.curves.averaged.band import curve_draws
 from bpmcli.core.curves.averaged.mixture import AveragedCurve, fit_averaged
 from bpmcli.core.curves.averaged.monotone import Stretch
@@ -47,11 +48,11 @@ class Averaged(Calibrator):
         if len(self.flat_log_odds) != len(self.flat_eta):
             raise DataError("flat_log_odds and flat_eta of the averaged curve do not fit together", "fit again")
 
-    def _makes_sense(self) -> bool:
+    def is_sound(self) -> bool:
         """Nor does it fall, where members change or between."""
         x = np.unique(np.concatenate([self.knots, self.flat_log_odds, np.linspace(-40.0, 40.0, 801), [-700.0, 700.0]]))
         g, miss = self(x)
-        return super()._makes_sense() and bool(np.all(np.diff(g) >= -1e-9) and np.all(np.diff(miss) <= 1e-9))
+        return super().is_sound() and bool(np.all(np.diff(g) >= -1e-9) and np.all(np.diff(miss) <= 1e-9))
 
     @property
     def _sizes(self) -> list[int]:

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bpmcli.core.calibrators.base import Calibrator, FitOptions, method_named
+from bpmcli.core.calibrators.base import Calibrator
+from bpmcli.core.calibrators.registry import FitOptions, method_named
 from bpmcli.core.curves.averaged.mixture import tails
 from bpmcli.core.data.rows import Rows, SummarisedRows
 from bpmcli.core.data.sample import Floats

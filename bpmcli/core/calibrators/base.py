@@ -1,25 +1,29 @@
-"""What a calibrator is: a frozen dataclass whose fields are its parameters, and a way to fit it."""
+"""What a calibrator is: a frozen dataclass whose fields are its parameters.
+
+There are two kinds. A `Calibrator` maps the confidence of one class; a `DistributionCalibrator` maps the
+scores of all classes at once. Both save their parameters as JSON and check them when they are loaded.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
 
-from bpmcli.core.curves.families import BETA, Pair, family_named
-from bpmcli.core.data.notices import Notice
-from bpmcli.core.data.rows import Rows
+from bpmcli.core.curves.families import Pair
 from bpmcli.core.data.sample import Floats, sigmoid
-from bpmcli.core.metrics import MetricOptions
-from bpmcli.errors import DataError, UsageError
+from bpmcli.errors import DataError
 
 PAPER = "bpm"
 """The method whose curve family can be chosen."""
 
 LARGEST = 1e100
-"""No fit gives parameters near this; beyond it products overflow."""
+"""No fit gives parameters near this size, and products of larger ones overflow."""
+
+PROBES = np.concatenate([np.linspace(-40.0, 40.0, 81), [-700.0, 700.0]])
+"""Log-odds at which loaded parameters are tried out."""
 
 
 @dataclass(frozen=True)
@@ -27,29 +31,28 @@ class Calibrator:
     """Maps log-odds to a calibrated confidence. Subclasses add their parameters as fields."""
 
     needs_distribution: ClassVar[bool] = False
-    """True: works on all classes at once and overrides `log_probabilities`."""
+    """True for calibrators of whole distributions, which need the scores of all classes."""
 
     def __call__(self, log_odds: Floats) -> Pair:
         """(g, 1 − g) at the given log-odds, both to full relative precision."""
         raise NotImplementedError
 
     def distance(self, log_odds: Floats) -> Floats:
-        """g − s, taken on the side where it does not cancel."""
+        """g − s, computed from the complements where s is near 1, so that no digits cancel."""
         g, miss = self(log_odds)
         return np.where(log_odds > 0, sigmoid(-log_odds) - miss, g - sigmoid(log_odds))
 
-    def log_probabilities(self, logits: Floats) -> Floats:
-        """Calibrated log-probabilities of all classes (only where `needs_distribution`)."""
-        raise NotImplementedError
-
     def parameters(self) -> dict[str, Any]:
-        """The fields, as JSON holds them: numbers, strings and lists."""
+        """The fields as JSON stores them: numbers, strings and (nested) lists."""
         return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, Any]) -> Calibrator:
-        """The inverse, bit for bit. Parameters that make no curve are a DataError."""
-        kinds = cls._kinds(parameters)
+        """The calibrator that `parameters` describes, bit for bit.
+
+        Raises DataError for wrong names or types, and for parameters that fail `is_sound`.
+        """
+        kinds = cls.parameter_types(parameters)
         if set(parameters) != set(kinds):
             raise DataError(
                 f"parameters must be {', '.join(sorted(kinds)) or 'empty'}, found {', '.join(parameters)}", "fit again"
@@ -57,133 +60,88 @@ class Calibrator:
         values = {name: _checked(name, kinds[name], value) for name, value in parameters.items()}
         try:
             with np.errstate(all="ignore"):
-                loaded = cls._of(values)
-                sound = loaded._makes_sense()
+                loaded = cls.from_values(values)
+                sound = loaded.is_sound()
         except (ValueError, TypeError, IndexError, OverflowError) as error:
             raise DataError(f"the parameters do not fit together: {error}", "fit again") from None
         if not sound:
-            raise DataError("the parameters make no calibration curve", "fit again")
+            raise DataError("the parameters do not describe a valid calibrator", "fit again")
         return loaded
 
     @classmethod
-    def _kinds(cls, parameters: Mapping[str, Any]) -> dict[str, str]:
-        """The names that the parameters must have, and their types."""
+    def parameter_types(cls, parameters: Mapping[str, Any]) -> dict[str, str]:
+        """The names that the parameters must have, and their types as in the class body."""
         return {f.name: str(f.type) for f in fields(cls)}
 
     @classmethod
-    def _of(cls, values: Mapping[str, Any]) -> Calibrator:
-        """The calibrator with these parameters, whose names and types are right."""
+    def from_values(cls, values: Mapping[str, Any]) -> Calibrator:
+        """The calibrator with these parameters, whose names and types were checked."""
         return cls(**values)
 
-    def _makes_sense(self) -> bool:
-        """Probabilities come out over the whole range of log-odds."""
-        x = np.concatenate([np.linspace(-40.0, 40.0, 81), [-700.0, 700.0]])
-        if self.needs_distribution:
-            logits = np.stack([np.zeros(x.size), x, x / 2], axis=1)
-            probs = np.exp(self.log_probabilities(logits))
-            top = probs[np.arange(x.size), logits.argmax(axis=1)]
-            return bool(np.all(np.abs(probs.sum(axis=1) - 1.0) < 1e-6) and np.all(top > probs.max(axis=1) - 1e-9))
-        g, miss = self(x)
+    def is_sound(self) -> bool:
+        """Load check: g and 1 − g are probabilities over the whole range of log-odds."""
+        g, miss = self(PROBES)
         return bool(np.all((g >= 0) & (g <= 1) & (np.abs(g + miss - 1.0) < 1e-6)))
 
 
+@dataclass(frozen=True)
+class DistributionCalibrator(Calibrator):
+    """Maps the scores of all classes to calibrated log-probabilities. Subclasses add `log_probabilities`."""
+
+    needs_distribution: ClassVar[bool] = True
+    keeps_order: ClassVar[bool] = False
+    """True promises that the order of the classes never changes; the load check and the law tests hold it to that."""
+
+    @property
+    def n_classes(self) -> int | None:
+        """The number of classes that the parameters belong to; None if they serve any number."""
+        return None
+
+    def log_probabilities(self, logits: Floats) -> Floats:
+        """Calibrated log-probabilities (N×K) from logits or log-probabilities (N×K, -inf for a probability of 0)."""
+        raise NotImplementedError
+
+    def distributions(self, logits: Floats) -> Floats:
+        """The same, after checking that the scores have as many classes as the parameters."""
+        wanted, found = self.n_classes, logits.shape[1]
+        if wanted is not None and wanted != found:
+            raise DataError(f"the calibrator was fitted to {wanted} classes, and this input has {found}", "fit again")
+        return self.log_probabilities(logits)
+
+    def __call__(self, log_odds: Floats) -> Pair:
+        """Two classes: (P(y = 1), P(y = 0)) from the log-odds of y = 1."""
+        log_probs = self.distributions(np.stack([np.zeros(log_odds.size), log_odds], axis=1))
+        return np.exp(log_probs[:, 1]), np.exp(log_probs[:, 0])
+
+    def is_sound(self) -> bool:
+        """Load check: every row sums to 1, for scores of any size and with any class on top."""
+        classes = self.n_classes or 3
+        ladder = np.linspace(0.0, 1.0, classes)
+        logits = PROBES[:, None] * np.stack([np.roll(ladder, i) for i in range(PROBES.size)])
+        probs = np.exp(self.distributions(logits))
+        if not np.all(np.abs(probs.sum(axis=1) - 1.0) < 1e-6):
+            return False
+        top = probs[np.arange(PROBES.size), logits.argmax(axis=1)]
+        return not self.keeps_order or bool(np.all(top > probs.max(axis=1) - 1e-9))
+
+
 def _checked(name: str, kind: str, value: Any) -> Any:
-    """A field as JSON holds it, if it is what the field's type says."""
-    if kind.startswith("tuple"):
+    """A parameter as JSON stores it, if it has the type of its field; lists become tuples."""
+    if kind.startswith("tuple["):
         if not isinstance(value, list):
             raise DataError(f"parameter {name} must be a list")
-        inner = "str" if "str" in kind else "float"
+        inner = kind.removeprefix("tuple[").removesuffix("]").removesuffix(", ...")
         return tuple(_checked(name, inner, item) for item in value)
     if kind == "str":
         if not isinstance(value, str):
             raise DataError(f"parameter {name} must be text")
         return value
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < LARGEST:
-        raise DataError(f"parameter {name} must be a number of sane size, found {str(value)[:20]}")
+        raise DataError(f"parameter {name} must be a number below 1e100 in size, found {str(value)[:20]}")
+    if kind == "int" and not isinstance(value, int):
+        raise DataError(f"parameter {name} must be a whole number, found {str(value)[:20]}")
     return value
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return list(value) if isinstance(value, tuple) else value
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """A calibrator, how the fit went (JSON-ready), and what to tell the user."""
-
-    calibrator: Calibrator
-    report: Mapping[str, Any] = field(default_factory=dict)
-    notices: tuple[Notice, ...] = ()
-
-
-@dataclass(frozen=True)
-class FitOptions:
-    """Options of `fit` that a method may honour."""
-
-    metrics: MetricOptions = field(default_factory=MetricOptions)
-    optimizer: str = "newton"
-    n_bins: int = 15
-    prior: str = BETA.name
-    """Curve family of bpm."""
-
-
-Fit = Callable[[Rows, FitOptions], Fitted]
-Draws = Callable[[Rows, Floats, int, np.random.Generator], Floats]
-"""Rows, log-odds, number, random numbers → that many curves from the posterior: g at every log-odds."""
-
-
-@dataclass(frozen=True)
-class Method:
-    """A registry entry: what `--list` says, how to fit it, and the class that holds its parameters."""
-
-    name: str
-    summary: str
-    reference: str
-    calibrator: type[Calibrator]
-    fit: Fit
-    draws: Draws | None = None
-    """Where the fit knows its own uncertainty."""
-
-    @property
-    def needs_distribution(self) -> bool:
-        return self.calibrator.needs_distribution
-
-
-METHODS: dict[str, Method] = {}
-
-
-def method(
-    name: str, summary: str, reference: str, calibrator: type[Calibrator], draws: Draws | None = None
-) -> Callable[[Fit], Fit]:
-    """Register a fit function under its command-line name."""
-
-    def register(fit: Fit) -> Fit:
-        METHODS[name] = Method(name, summary, reference, calibrator, fit, draws)
-        return fit
-
-    return register
-
-
-def method_named(name: str) -> Method:
-    """The entry, or a usage error that lists what there is. `bpm:FAMILY` is bpm with that curve family."""
-    head, _, prior = name.partition(":")
-    if head not in METHODS or (prior and head != PAPER):
-        raise UsageError(f"unknown method '{name}'", "choose from " + ", ".join(METHODS))
-    entry = METHODS[head]
-    if not prior:
-        return entry
-    family = family_named(prior)
-    return replace(entry, name=name, fit=lambda rows, options: entry.fit(rows, replace(options, prior=family.name)))
-
-
-def fit_calibrator(name: str, rows: Rows, options: FitOptions | None = None) -> Fitted:
-    """Fit a method by name to rows."""
-    entry = method_named(name)
-    if entry.needs_distribution and rows.logits is None:
-        raise DataError(
-            f"{name} needs the scores of all classes, and this input has only confidences",
-            "give logits or probabilities, or choose another --method",
-        )
-    return entry.fit(rows, options or FitOptions())
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value

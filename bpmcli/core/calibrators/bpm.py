@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, method
+from bpmcli.core.calibrators.base import Calibrator
+from bpmcli.core.calibrators.registry import FitOptions, Fitted, method
 from bpmcli.core.curves.bpm import fit_bpm
 from bpmcli.core.curves.families import BETA, FAMILIES, Curve, Pair, family_named
 from bpmcli.core.data.notices import notice
@@ -34,7 +35,7 @@ class Bpm(Calibrator):
         return named if family is BETA else {"family": family.name, **named}
 
     @classmethod
-    def _kinds(cls, parameters: Mapping[str, Any]) -> dict[str, str]:
+    def parameter_types(cls, parameters: Mapping[str, Any]) -> dict[str, str]:
         name = parameters.get("family", BETA.name)
         if not isinstance(name, str) or name not in FAMILIES:
             raise DataError(f"unknown curve family '{str(name)[:20]}'", "known: " + ", ".join(FAMILIES))
@@ -42,15 +43,15 @@ class Bpm(Calibrator):
         return {"family": "str", **kinds} if "family" in parameters else kinds
 
     @classmethod
-    def _of(cls, values: Mapping[str, Any]) -> Bpm:
+    def from_values(cls, values: Mapping[str, Any]) -> Bpm:
         family = FAMILIES[values.get("family", BETA.name)]
         return cls(Curve(family, tuple(values[name] for name in family.parameters)))
 
-    def _makes_sense(self) -> bool:
+    def is_sound(self) -> bool:
         family, values = self.curve
         # Only the authors' variant makes falling curves, and only of the paper's family.
         rising = family is BETA or bool(np.all(np.clip(values, family.lower, family.upper) == values))
-        return rising and super()._makes_sense()
+        return rising and super().is_sound()
 
 
 @method("bpm", "the paper's curve, fitted over many binnings", "Dong et al. 2025, AAAI", Bpm)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bpmcli.core.calibrators.base import Calibrator
+from bpmcli.core.calibrators.base import Calibrator, DistributionCalibrator
 from bpmcli.core.data.log_odds import log_softmax
 from bpmcli.core.data.sample import Floats, Ints
 
@@ -15,39 +15,42 @@ TRACE = 1e-12
 
 
 @dataclass(frozen=True)
-class Calibrated:
-    """Distributions and how often the predicted class stood in the way."""
+class CalibratedDistributions:
+    """Calibrated distributions, and how many of them put another class than the predicted one on top."""
 
     probs: Floats
     below_runner_up: int
-    """Rows whose calibrated top probability falls below another class."""
+    """Rows whose predicted class falls below another class, before it is kept."""
 
 
 def calibrate_distributions(
     calibrator: Calibrator, logits: Floats, log_odds: Floats, predictions: Ints, allow_argmax_change: bool = False
-) -> Calibrated:
-    """The top probability becomes g(ŝ), the others share 1 − g(ŝ) in proportion.
+) -> CalibratedDistributions:
+    """All classes by a calibrator of whole distributions; otherwise g(ŝ) on top and 1 − g(ŝ) shared in proportion.
 
-    Where g(ŝ) would fall below the runner-up's share, the predicted class is kept by the smallest
-    change: both get the same probability, the predicted class a trace more. Calibrators of whole
-    distributions keep the order of the classes; only rounding can make a tie of it.
+    Where the predicted class would fall below another one, it is kept by the smallest change: both get the
+    same probability, the predicted class a trace more. With `allow_argmax_change` it may fall below, unless
+    the calibrator promises to keep the order: then it can only be a tie by rounding.
     """
-    rows = np.arange(logits.shape[0])
-    if calibrator.needs_distribution:
-        probs = np.exp(calibrator.log_probabilities(logits))
+    if isinstance(calibrator, DistributionCalibrator):
+        probs = np.exp(calibrator.distributions(logits))
         probs /= probs.sum(axis=1, keepdims=True)
-        tied = probs.argmax(axis=1) != predictions
-        if tied.any():
-            probs[tied, predictions[tied]] = probs[tied].max(axis=1) * (1 + TRACE)
-        return Calibrated(probs, 0)
-    g, miss = calibrator(log_odds)
-    probs = shares_of_others(logits, predictions) * miss[:, None]
-    probs[rows, predictions] = g
+        allow_argmax_change &= not calibrator.keeps_order
+    else:
+        g, miss = calibrator(log_odds)
+        probs = shares_of_others(logits, predictions) * miss[:, None]
+        probs[np.arange(logits.shape[0]), predictions] = g
+    return with_class_kept(probs, predictions, allow_argmax_change)
+
+
+def with_class_kept(probs: Floats, predictions: Ints, allow_argmax_change: bool) -> CalibratedDistributions:
+    """Counts the rows whose predicted class is no longer on top, and puts it back there unless that is allowed."""
     changed = probs.argmax(axis=1) != predictions
-    below = int((probs[changed].max(axis=1) > g[changed] * (1 + TRACE)).sum())  # a tie is no change of mind
+    top = probs[changed, predictions[changed]]
+    below = int((probs[changed].max(axis=1) > top * (1 + TRACE)).sum())  # a tie does not count
     if changed.any() and not allow_argmax_change:
         probs[changed] = keep_class(probs[changed], predictions[changed])
-    return Calibrated(probs, below)
+    return CalibratedDistributions(probs, below)
 
 
 def shares_of_others(logits: Floats, predictions: Ints) -> Floats:
@@ -55,7 +58,7 @@ def shares_of_others(logits: Floats, predictions: Ints) -> Floats:
     others = logits.copy()
     rows = np.arange(logits.shape[0])
     others[rows, predictions] = -np.inf
-    # A one-hot row does not say which of the others is likelier.
+    # A row with a single class above 0 does not tell which of the others is likelier.
     empty = np.isneginf(others.max(axis=1))
     others[empty] = 0.0
     others[rows[empty], predictions[empty]] = -np.inf

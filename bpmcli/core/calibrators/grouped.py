@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, fit_calibrator, method_named
+from bpmcli.core.calibrators.base import Calibrator
 from bpmcli.core.calibrators.marginal import class_rows, pooled_rows
+from bpmcli.core.calibrators.registry import FitOptions, Fitted, fit_calibrator, method_named
 from bpmcli.core.data.notices import Notice, notice
 from bpmcli.core.data.rows import EVENT, Rows, positions
 from bpmcli.core.data.sample import Ints

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, method
+from bpmcli.core.calibrators.base import Calibrator
+from bpmcli.core.calibrators.registry import FitOptions, Fitted, method
 from bpmcli.core.curves.families import Pair
 from bpmcli.core.data.binning import array_split_edges
 from bpmcli.core.data.notices import Notice, notice

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, method
+from bpmcli.core.calibrators.base import Calibrator
 from bpmcli.core.calibrators.histogram import inside, one_point
+from bpmcli.core.calibrators.registry import FitOptions, Fitted, method
 from bpmcli.core.curves.families import Pair
 from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import Floats, sigmoid

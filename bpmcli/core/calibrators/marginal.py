@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from bpmcli.core.calibrators.distributions import TRACE, Calibrated, keep_class
+from bpmcli.core.calibrators.distributions import CalibratedDistributions, with_class_kept
 from bpmcli.core.curves.families import Pair
 from bpmcli.core.data.log_odds import log_softmax
 from bpmcli.core.data.rows import Rows
@@ -51,7 +51,7 @@ def pooled_rows(rows: Rows) -> Rows:
 
 def calibrate_marginals(
     curve_of: Callable[[str], Callable[[Floats], Pair]], rows: Rows, allow_argmax_change: bool = False
-) -> Calibrated:
+) -> CalibratedDistributions:
     """Each class by its own curve, then divided by their sum; the predicted class is kept as elsewhere."""
     assert rows.logits is not None
     assert rows.predictions is not None
@@ -60,9 +60,4 @@ def calibrate_marginals(
     total = probs.sum(axis=1, keepdims=True)
     # Where every class came out as 0 nothing was learned about the row.
     probs = np.where(total > 0, probs / np.where(total > 0, total, 1.0), np.exp(log_softmax(rows.logits)))
-    changed = probs.argmax(axis=1) != rows.predictions
-    top = probs[changed, rows.predictions[changed]]
-    below = int((probs[changed].max(axis=1) > top * (1 + TRACE)).sum())
-    if changed.any() and not allow_argmax_change:
-        probs[changed] = keep_class(probs[changed], rows.predictions[changed])
-    return Calibrated(probs, below)
+    return with_class_kept(probs, rows.predictions, allow_argmax_change)

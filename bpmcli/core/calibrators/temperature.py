@@ -9,7 +9,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from bpmcli.core.calibrators.base import Calibrator, FitOptions, Fitted, method
+from bpmcli.core.calibrators.base import DistributionCalibrator
+from bpmcli.core.calibrators.registry import FitOptions, Fitted, method
 from bpmcli.core.curves.solve import minimise
 from bpmcli.core.data.log_odds import log_softmax
 from bpmcli.core.data.notices import Notice, notice
@@ -31,10 +32,10 @@ CHUNK_VALUES = 1 << 16
 
 
 @dataclass(frozen=True)
-class Temperature(Calibrator):
+class Temperature(DistributionCalibrator):
     """softmax(z / T)."""
 
-    needs_distribution: ClassVar[bool] = True
+    keeps_order: ClassVar[bool] = True
 
     temperature: float
 
@@ -43,10 +44,10 @@ class Temperature(Calibrator):
 
 
 @dataclass(frozen=True)
-class Ensemble(Calibrator):
+class Ensemble(DistributionCalibrator):
     """w₁·softmax(z / T) + w₂·softmax(z) + w₃/K, with weights ≥ 0 that add up to one."""
 
-    needs_distribution: ClassVar[bool] = True
+    keeps_order: ClassVar[bool] = True
 
     temperature: float
     scaled: float

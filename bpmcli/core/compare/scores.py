@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bpmcli.core.calibrators.base import Calibrator
+from bpmcli.core.calibrators.base import Calibrator, DistributionCalibrator
 from bpmcli.core.calibrators.distributions import TRACE, shares_of_others
 from bpmcli.core.data.log_odds import reduce_logits
 from bpmcli.core.data.rows import EVENT, Rows
@@ -61,32 +61,44 @@ class Judge(NamedTuple):
             return cls(rows, None)
         return cls(rows, shares_of_others(rows.logits, rows.predictions).max(axis=1))
 
-    def confidences(self, calibrator: Calibrator) -> Calibrated:
-        """Of the predicted class, row by row."""
+    def confidences(self, calibrator: Calibrator) -> CalibratedConfidences:
+        """The calibrated probability of the class that the model predicted, row by row.
+
+        A calibrator that puts another class on top is scored on the model's class all the same, so that all
+        calibrators answer the same question; `kept` says how often that class stays on top.
+        """
         rows = self.rows
-        if calibrator.needs_distribution:
-            assert rows.logits is not None
-            x = reduce_logits(calibrator.log_probabilities(rows.logits)).log_odds
-            # Dividing logits and mixing with the uniform distribution keep the order of the classes.
-            return Calibrated(self.rows, sigmoid(x), sigmoid(-x), np.ones(rows.n, dtype=bool))
-        g, miss = calibrator(rows.log_odds)
-        kept = None if self.runner_up is None else g * (1 + TRACE) >= miss * self.runner_up
-        return Calibrated(self.rows, g, miss, kept)
+        if not isinstance(calibrator, DistributionCalibrator):
+            g, miss = calibrator(rows.log_odds)
+            kept = None if self.runner_up is None else g * (1 + TRACE) >= miss * self.runner_up
+            return CalibratedConfidences(rows, g, miss, kept)
+        assert rows.logits is not None
+        assert rows.predictions is not None
+        log_probs = calibrator.distributions(rows.logits)
+        reduced = reduce_logits(log_probs)
+        x, changed = reduced.log_odds, np.flatnonzero(reduced.predictions != rows.predictions)
+        kept = np.ones(rows.n, dtype=bool)
+        if changed.size:
+            own, others = _apart(log_probs[changed], rows.predictions[changed])
+            kept[changed] = own + TRACE >= others.max(axis=1)
+            with np.errstate(divide="ignore"):
+                x[changed] = np.clip(own - np.log(np.exp(others).sum(axis=1)), -LOG_ODDS_LIMIT, LOG_ODDS_LIMIT)
+        return CalibratedConfidences(rows, sigmoid(x), sigmoid(-x), kept)
 
 
-class Calibrated(NamedTuple):
-    """Calibrated confidences of rows, with their complements."""
+class CalibratedConfidences(NamedTuple):
+    """CalibratedConfidences confidences of rows, with their complements."""
 
     rows: Rows
     g: Floats
     miss: Floats
     kept: np.ndarray | None
 
-    def take(self, index: np.ndarray) -> Calibrated:
+    def take(self, index: np.ndarray) -> CalibratedConfidences:
         """The chosen rows."""
         kept = None if self.kept is None else self.kept[index]
         bare = Rows(self.rows.log_odds[index], self.rows.hits[index], _pick(self.rows.weights, index))
-        return Calibrated(bare, self.g[index], self.miss[index], kept)
+        return CalibratedConfidences(bare, self.g[index], self.miss[index], kept)
 
     def scores(self, names: Iterable[str], options: MetricOptions) -> Scores:
         """The named scores, all of the predicted class."""
@@ -104,6 +116,14 @@ class Calibrated(NamedTuple):
         metrics = [name for name in wanted if name not in own]
         measured = measure(sample_from_log_odds(x, rows.hits, rows.weights), metrics, options) if metrics else {}
         return {name: own[name] if name in own else measured[name].value for name in wanted}
+
+
+def _apart(log_probs: Floats, classes: np.ndarray) -> tuple[Floats, Floats]:
+    """The log-probability of one class in each row, and the row without it (-inf in its place)."""
+    at = np.arange(len(log_probs)), classes
+    own, others = log_probs[at], log_probs.copy()
+    others[at] = -np.inf
+    return own, others
 
 
 def _mean(values: Floats, weights: Floats | None) -> float:

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bpmcli.core.calibrators import FitOptions
 from bpmcli.core.calibrators.averaged import Averaged, calibrator_of, fit
-from bpmcli.core.calibrators.base import FitOptions
 from bpmcli.core.compare.truths import TRUTHS, ead, simulate
 from bpmcli.core.curves.averaged.explain import _place
 from bpmcli.core.curves.averaged.mixture import (

@@ -232,9 +232,9 @@ def test_the_report_has_the_tce_of_that_curve():
         ({"b0": 0.0, "b1": 1.0}, "parameters must be alpha, beta, c"),
         ({"family": "identity", "b0": 0.0}, "parameters must be family"),
         ({"family": "log-log", "b0": "0", "b1": 1.0}, "parameter b0 must be a number"),
-        ({"family": "log-log", "b0": 0.0, "b1": 1e200}, "parameter b1 must be a number of sane size"),
-        ({"family": "log-log", "b0": 0.0, "b1": -1.0}, "make no calibration curve"),
-        ({"family": "logit-logflip", "b0": 0.0, "b1": 0.5}, "make no calibration curve"),
+        ({"family": "log-log", "b0": 0.0, "b1": 1e200}, "parameter b1 must be a number below 1e100 in size"),
+        ({"family": "log-log", "b0": 0.0, "b1": -1.0}, "do not describe a valid calibrator"),
+        ({"family": "logit-logflip", "b0": 0.0, "b1": 0.5}, "do not describe a valid calibrator"),
     ],
 )
 def test_parameters_that_make_no_curve_are_refused(parameters, sentence):

@@ -1,0 +1,97 @@
+"""The registry of calibration methods: what an entry holds, and how a method is fitted by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from bpmcli.core.calibrators.base import PAPER, Calibrator
+from bpmcli.core.curves.families import BETA, family_named
+from bpmcli.core.data.notices import Notice
+from bpmcli.core.data.rows import Rows
+from bpmcli.core.data.sample import Floats
+from bpmcli.core.metrics import MetricOptions
+from bpmcli.errors import DataError, UsageError
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A calibrator, how the fit went (JSON-ready), and what to tell the user."""
+
+    calibrator: Calibrator
+    report: Mapping[str, Any] = field(default_factory=dict)
+    notices: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """Options of `fit` that a method may use."""
+
+    metrics: MetricOptions = field(default_factory=MetricOptions)
+    optimizer: str = "newton"
+    n_bins: int = 15
+    prior: str = BETA.name
+    """Curve family of bpm."""
+
+
+Fit = Callable[[Rows, FitOptions], Fitted]
+Draws = Callable[[Rows, Floats, int, np.random.Generator], Floats]
+"""(rows, log-odds, number of draws, random numbers) → g at every log-odds for each curve drawn from the posterior."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A registry entry: what `--method list` says, how to fit it, and the class that holds its parameters."""
+
+    name: str
+    summary: str
+    reference: str
+    calibrator: type[Calibrator]
+    fit: Fit
+    draws: Draws | None = None
+    """Draws from the posterior, for methods that have one."""
+
+    @property
+    def needs_distribution(self) -> bool:
+        return self.calibrator.needs_distribution
+
+
+METHODS: dict[str, Method] = {}
+
+
+def method(
+    name: str, summary: str, reference: str, calibrator: type[Calibrator], draws: Draws | None = None
+) -> Callable[[Fit], Fit]:
+    """Register a fit function under its command-line name."""
+
+    def register(fit: Fit) -> Fit:
+        METHODS[name] = Method(name, summary, reference, calibrator, fit, draws)
+        return fit
+
+    return register
+
+
+def method_named(name: str) -> Method:
+    """The entry, or a usage error that lists the known names. `bpm:FAMILY` is bpm with that curve family."""
+    head, _, prior = name.partition(":")
+    if head not in METHODS or (prior and head != PAPER):
+        raise UsageError(f"unknown method '{name}'", "choose from " + ", ".join(METHODS))
+    entry = METHODS[head]
+    if not prior:
+        return entry
+    family = family_named(prior)
+    return replace(entry, name=name, fit=lambda rows, options: entry.fit(rows, replace(options, prior=family.name)))
+
+
+def fit_calibrator(name: str, rows: Rows, options: FitOptions | None = None) -> Fitted:
+    """Fit a method by name to rows."""
+    entry = method_named(name)
+    if entry.needs_distribution and rows.logits is None:
+        raise DataError(
+            f"{name} needs the scores of all classes, and this input has only confidences",
+            "give logits or probabilities, or choose another --method",
+        )
+    return entry.fit(rows, options or FitOptions())
