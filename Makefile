@@ -1,11 +1,11 @@
-# Everything runs in a virtual environment of its own: nothing else need be installed but Python 3.10+.
+# Everything runs in a virtual environment of its own; only Python 3.10 or newer must be installed.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types check bench bench-scale reproduce sample-data clean
+.PHONY: help demo test coverage lint types check sdist-check audit bench bench-scale reproduce sample-data clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -31,8 +31,18 @@ $(VENV)/dev: pyproject.toml
 demo: $(VENV)/demo  ## install, then fit, apply, metrics, simulate, compare on sample_data
 	@PATH="$(abspath $(BIN)):$$PATH" sh sample_data/demo.sh
 
-test: $(VENV)/test  ## install, then run the tests
+test: $(VENV)/test  ## install, then run the tests (COVERAGE=1: with branch coverage, floor 95 %)
+ifdef COVERAGE
+	$(BIN)/python -m coverage erase
+	$(BIN)/python -m coverage run -m pytest -n auto
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report
+else
 	$(BIN)/python -m pytest -n auto
+endif
+
+coverage:  ## the tests with branch coverage, as CI runs them
+	$(MAKE) test COVERAGE=1
 
 lint: $(VENV)/dev  ## ruff
 	$(BIN)/ruff check .
@@ -42,6 +52,14 @@ types: $(VENV)/dev  ## mypy --strict
 	$(BIN)/mypy
 
 check: lint types test  ## lint, types and tests
+
+sdist-check: $(VENV)/dev  ## build the sdist, unpack it elsewhere and run its tests there
+	rm -rf dist && $(BIN)/python -m hatchling build
+	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && tar xf dist/bpmcli-*.tar.gz -C "$$folder" && \
+	  $(MAKE) -C "$$folder"/bpmcli-* test PYTHON=$(abspath $(BIN)/python)
+
+audit: $(VENV)/dev  ## known vulnerabilities of the installed packages (asks the network)
+	$(BIN)/pip-audit --skip-editable
 
 bench: $(VENV)/dev  ## speed, side by side in one run (minutes)
 	$(BIN)/python benchmarks/speed.py
@@ -53,9 +71,9 @@ bench-scale: $(VENV)/dev  ## peers, growth, summaries, many files (long; DATA=fo
 reproduce: $(VENV)/test  ## the paper's simulated tables and figures, into reproduction/
 	$(BIN)/python benchmarks/reproduce.py reproduction --jobs 0
 
-sample-data: $(VENV)/dev  ## make sample_data anew
+sample-data: $(VENV)/dev  ## rebuild sample_data
 	$(BIN)/python sample_data/make_sample_data.py
 
-clean:  ## remove what was made
-	rm -rf $(VENV) build dist reproduction *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean:  ## remove everything the other targets made
+	rm -rf $(VENV) build dist reproduction *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*
 	find . -name __pycache__ -prune -exec rm -rf {} +

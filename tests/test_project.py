@@ -1,10 +1,12 @@
-"""The project's own promises: sample data, layers, nothing of one machine in the repository."""
+"""The project's own promises: sample data, layers, a complete sdist, nothing of one machine in the repository."""
 
 from __future__ import annotations
 
 import ast
 import re
 import subprocess
+import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,32 @@ def test_sample_data_is_small_and_documented():
     text = (SAMPLE_DATA / "README.md").read_text()
     for path in files:
         assert path.name in text or f"{path.stem}.*" in text, path.name
+
+
+def tracked_files() -> list[str]:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode or not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    return [name for name in listed.stdout.splitlines() if (ROOT / name).exists()]
+
+
+def test_the_sdist_holds_every_tracked_file(tmp_path):
+    """So that its tests run after `tar xf`; `make sdist-check` runs them."""
+    tracked = set(tracked_files())
+    pytest.importorskip("hatchling")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as tar:
+        packed = {member.name.partition("/")[2] for member in tar.getmembers()}
+    assert tracked - packed == set()
+
+
+def test_the_version_is_the_same_everywhere():
+    from bpmcli import __version__
+
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert re.search(rf"^## {re.escape(__version__)}$", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
 
 
 def imported_modules(path: Path) -> list[str]:
@@ -68,12 +96,9 @@ def test_core_neither_prints_nor_opens_files():
 
 
 def test_nothing_of_one_machine_is_committed():
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
-    if listed.returncode:
-        pytest.skip("not a git checkout")
-    for name in listed.stdout.split():
+    for name in tracked_files():
         path = ROOT / name
-        if path.suffix in (".npz", ".parquet", ".png") or not path.exists() or path == Path(__file__):
+        if path.suffix in (".npz", ".parquet", ".png") or path == Path(__file__):
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
         assert not re.search(r"/work/|/tmp/venv|/root/|pypi\.org|files\.pythonhosted", text), name
