@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from bpmcli.core.compare.metrics_on_truth import Score
+from bpmcli.core.data.normal import Z95
 from bpmcli.plots import TRUE, Look, looks, picture, shorten
 
 OURS = "tce-bpm"
-Z95 = 1.96
 
 
 def draw_metrics(path: str, scores: Sequence[Score]) -> None:

@@ -9,9 +9,8 @@ import numpy as np
 
 from bpmcli.core.compare.curves_on_truth import REFERENCE
 from bpmcli.core.compare.metrics_on_truth import Draw, Values, by_cell
+from bpmcli.core.data.normal import Z95
 from bpmcli.plots import TRUE, Look, grid, looks, picture, shorten
-
-Z95 = 1.96
 
 
 def draw_samples(path: str, done: Sequence[tuple[Draw, Values]], target: float) -> None:

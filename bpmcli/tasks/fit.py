@@ -52,7 +52,7 @@ class FitFile:
         """Fit rows that are already read; the document of the parameter file."""
         groups = fit_groups(self.method, rows, self.fit, self.grouping) if self.grouping else None
         fitted = groups.pooled if groups else fit_calibrator(self.method, rows, self.fit)
-        reduced = rows.sample.reduced
+        reduced = rows.sample.from_summary
         inputs = [
             {"name": item.path, "sha256": None if reduced and _costly(item.path) else checksum(item.path)}
             for item in items

@@ -89,7 +89,7 @@ class MeasureFile:
                 for key, m in measured.items()
             },
         }
-        if sample.reduced:
+        if sample.from_summary:
             record["summary_cells"] = sample.mass.size
         if sample.weighted:
             record["effective_n"] = sample.effective_n

@@ -114,8 +114,11 @@ def test_list_has_every_family(run):
     [
         (["--prior", "cubic"], "unknown curve family 'cubic'"),
         (["--prior", "log-log", "--method", "isotonic"], "--prior is the curve family of bpm, not of isotonic"),
-        (["--prior", "log-log", "--variant", "authors"], "--variant authors is of the paper's own curve"),
-        (["--prior", "identity", "--optimizer", "nelder-mead"], "--optimizer nelder-mead is of the paper's own curve"),
+        (["--prior", "log-log", "--variant", "authors"], "--variant authors works with the paper's own curve family"),
+        (
+            ["--prior", "identity", "--optimizer", "nelder-mead"],
+            "--optimizer nelder-mead works with the paper's own curve family",
+        ),
         (["--method", "bpm:log-log"], "hint: --method bpm --prior log-log"),
     ],
 )

@@ -53,7 +53,7 @@ def test_logits_probabilities_and_weights_go_through_the_same_checks(tmp_path):
     path = written(tmp_path / "z.npz", {"logits": z, "labels": labels, "weight": rng.random(500)})
     exact = read_rows(path, InputOptions(weight="weight")).rows.sample
     cells = read_rows(path, InputOptions(weight="weight"), mode="summary").rows.sample
-    assert cells.reduced
+    assert cells.from_summary
     assert cells.weighted
     assert cells.accuracy == pytest.approx(exact.accuracy, rel=1e-12)
     assert cells.mean_confidence == pytest.approx(exact.mean_confidence, rel=1e-9)
@@ -196,9 +196,9 @@ def test_large_files_are_summarised_by_themselves(tmp_path, monkeypatch):
     for suffix in (".parquet", ".csv", ".npz", ".arrow"):
         small = written(tmp_path / f"small{suffix}", columns(900))
         large = written(tmp_path / f"large{suffix}", columns(1100))
-        assert not read_rows(small, mode="auto").rows.sample.reduced, suffix
-        assert read_rows(large, mode="auto").rows.sample.reduced, suffix
-        assert not read_rows(large).rows.sample.reduced, suffix
+        assert not read_rows(small, mode="auto").rows.sample.from_summary, suffix
+        assert read_rows(large, mode="auto").rows.sample.from_summary, suffix
+        assert not read_rows(large).rows.sample.from_summary, suffix
 
 
 def test_rows_are_counted_where_size_does_not_tell(tmp_path):

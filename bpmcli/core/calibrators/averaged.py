@@ -10,9 +10,10 @@ import numpy as np
 from bpmcli.core.calibrators.base import Calibrator
 from bpmcli.core.calibrators.registry import FitOptions, Fitted, method
 from bpmcli.core.curves.averaged.band import curve_draws
-from bpmcli.core.curves.averaged.mixture import AveragedCurve, fit_averaged
+from bpmcli.core.curves.averaged.curve import AveragedCurve
+from bpmcli.core.curves.averaged.mixture import fit_averaged
 from bpmcli.core.curves.averaged.monotone import Stretch
-from bpmcli.core.curves.averaged.shapes import ENDS, SHAPES, Member
+from bpmcli.core.curves.averaged.shapes import ENDS, SHAPES, Component
 from bpmcli.core.curves.averaged.tce import tce_averaged
 from bpmcli.core.curves.families import Pair
 from bpmcli.core.data.rows import Rows
@@ -24,7 +25,7 @@ SLOTS = 4
 
 @dataclass(frozen=True)
 class Averaged(Calibrator):
-    """Σ w_k g_k. Parameters of all members in one row: four for a formula; shift, slopes and end of `bends`."""
+    """Σ w_k g_k. Parameters of all components in one row: four for a formula; shift, slopes and end of `bends`."""
 
     shapes: tuple[str, ...]
     ends: tuple[str, ...]
@@ -49,7 +50,7 @@ class Averaged(Calibrator):
             raise DataError("flat_log_odds and flat_eta of the averaged curve do not fit together", "fit again")
 
     def is_sound(self) -> bool:
-        """Nor does it fall, where members change or between."""
+        """Nor does it fall, where components change or between."""
         x = np.unique(np.concatenate([self.knots, self.flat_log_odds, np.linspace(-40.0, 40.0, 801), [-700.0, 700.0]]))
         g, miss = self(x)
         return super().is_sound() and bool(np.all(np.diff(g) >= -1e-9) and np.all(np.diff(miss) <= 1e-9))
@@ -63,12 +64,12 @@ class Averaged(Calibrator):
     @cached_property
     def curve(self) -> AveragedCurve:
         """The same as a curve."""
-        members, start = [], 0
+        components, start = [], 0
         for shape, end, size in zip(self.shapes, self.ends, self._sizes, strict=True):
             stop = start + size
-            members.append(Member(shape, end, self.thetas[start:stop], self.knots if shape == "bends" else ()))
+            components.append(Component(shape, end, self.thetas[start:stop], self.knots if shape == "bends" else ()))
             start = stop
-        return AveragedCurve(tuple(members), self.weights, Stretch(self.flat_log_odds, self.flat_eta))
+        return AveragedCurve(tuple(components), self.weights, Stretch(self.flat_log_odds, self.flat_eta))
 
     def __call__(self, log_odds: Floats) -> Pair:
         return self.curve(log_odds)
@@ -76,13 +77,13 @@ class Averaged(Calibrator):
 
 def calibrator_of(curve: AveragedCurve) -> Averaged:
     """The curve's parameters, flat."""
-    members = curve.members
+    components = curve.components
     return Averaged(
-        tuple(m.shape for m in members),
-        tuple(m.end for m in members),
+        tuple(m.shape for m in components),
+        tuple(m.end for m in components),
         curve.weights,
-        tuple(value for m in members for value in m.theta),
-        next((m.knots for m in members if m.knots), ()),
+        tuple(value for m in components for value in m.theta),
+        next((m.knots for m in components if m.knots), ()),
         *curve.stretch,
     )
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bpmcli.core.curves.families import Pair
-from bpmcli.core.data.sample import Floats, sigmoid
+from bpmcli.core.data.sample import Floats, gap
 from bpmcli.errors import DataError
 
 PAPER = "bpm"
@@ -39,8 +39,7 @@ class Calibrator:
 
     def distance(self, log_odds: Floats) -> Floats:
         """g − s, computed from the complements where s is near 1, so that no digits cancel."""
-        g, miss = self(log_odds)
-        return np.where(log_odds > 0, sigmoid(-log_odds) - miss, g - sigmoid(log_odds))
+        return gap(log_odds, *self(log_odds))
 
     def parameters(self) -> dict[str, Any]:
         """The fields as JSON stores them: numbers, strings and (nested) lists."""

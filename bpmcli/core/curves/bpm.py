@@ -1,8 +1,8 @@
 """The paper's calibration curve (Algorithm 1): one curve fitted to many binnings at once.
 
-Minimise Σ_B P(B) Σ_b |b|/N · exp((g(ŝ_b; θ) − hit rate_b)²) over θ, P(B) uniform. Bins do not
-depend on θ, so they are built once, as one vector for all schemes. g is of the paper's family, or of
-another one in `core.families`.
+Minimise Σ_B P(B) Σ_b |b|/N · exp((g(ŝ_b; θ) − accuracy_b)²) over θ, with P(B) uniform. Bins do not depend
+on θ, so they are built once, as one vector for all bin counts. g belongs to the paper's curve family or to
+another one in `families`.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ FLAT = 40.0
 """c of a curve that is 0 or 1 everywhere: 1/(1 + e^40) is 4e-18."""
 
 STARTS = ((0.3, 0.3, 0.3), (1.0, 1.0, 0.0), (3.0, 0.1, -2.0), (0.1, 3.0, 1.0), AUTHORS_START)
-"""Tried on 21 real and 120 simulated data sets: no start but the last ever missed the optimum."""
+"""On 21 real and 120 simulated data sets only the last start ever missed the optimum."""
 
 COARSE = 600
-"""With this many bins in its coarsest scheme, a sample is solved there first and then polished."""
+"""With this many bins in its coarsest binning, a sample is solved there first and then refined."""
 
 
 class BpmFit(NamedTuple):
@@ -43,7 +43,7 @@ class BpmFit(NamedTuple):
 
     curve: Curve
     objective: float
-    """The paper's sum; the authors' variant: their −Σ exp(−d²)."""
+    """The paper's sum; with the authors' variant, their −Σ exp(−d²)."""
     evaluations: int
     converged: bool
     optimizer: str
@@ -63,82 +63,105 @@ def fit_bpm(
     family: Family = BETA,
     start: Sequence[float] | None = None,
 ) -> BpmFit:
-    """Fit the curve to a sample. On a resample, `start` from the parameters of the sample: no other start is tried.
+    """The calibration curve of the paper: argmin over θ of Σ_B P(B) Σ_b |b|/N · exp((g(ŝ_b; θ) − accuracy_b)²).
 
-    `variant="authors"` follows the published code instead of the paper: it drops the last bin,
-    weighs all bins alike, maximises Σ exp(−d²) and leaves α, β free to go negative.
-    `optimizer="nelder-mead"` is the paper's; whatever it returns is checked and, if it is not the
-    constrained optimum, replaced by it with a notice. Both are of the beta family only.
+    `schemes` bin counts (all of them if None) are spread over `bins`, by default [N/100, N/20].
+    `variant="authors"` follows the published code instead of the paper: it drops the last bin, gives all bins the
+    same weight, maximises Σ exp(−d²) and lets α and β become negative. `optimizer="nelder-mead"` is the paper's; if
+    its result is not the constrained optimum, it is replaced with a notice. Both exist for the beta family only.
+    `start` is for resamples: the search begins at the parameters of the full sample, and no other start is tried.
+
+    Raises FitError when there are too few rows or the fit does not converge. Reference: Dong et al., AAAI 2025.
+
+    >>> from bpmcli import TRUTHS, fit_bpm, simulate
+    >>> import numpy as np
+    >>> fit = fit_bpm(simulate(TRUTHS["D4"], 2000, np.random.default_rng(0)).sample())
+    >>> fit.curve.at([0.5, 0.9]).round(3)
+    array([0.435, 0.745])
     """
     check_family(family, variant, optimizer)
-    if variant == "authors":
-        if sample.summarised:
-            raise FitError("the authors' bins of 20 rows are not available from a summary", "use --exact, on rows")
-        counts, all_bins = _authors_counts(sample.n), author_scheme_bins(sample)
-    else:
-        counts = scheme_counts(sample.n, schemes, bins, capped=sample.reduced)
-        all_bins = scheme_bins(sample, counts)
+    counts, all_bins = _bins_of_variant(sample, variant, schemes, bins)
     f = objective(all_bins, family, variant)
     lower, upper = bounds(family, variant)
-    used, notices, spent = optimizer, [], 0
-    best: Minimum | None = None
-    if optimizer == "nelder-mead":
+    best, used, notices = _special_case(sample, f, family, optimizer)
+    spent = 0
+    if best is None and optimizer == "nelder-mead":
         best, inside = _nelder_mead(f, lower, upper)
-        spent = best.evaluations
         if not (inside and best.converged):
-            notices.append("nelder-mead-replaced")
-            used, best = "nelder-mead, then newton", None
-    if family is IDENTITY:
-        best, used = Minimum(np.empty(0), f(np.ones(1))[0], 1, True), "none"
-    elif sample.one_outcome:
-        # The optimum lies at infinity in many directions; this is the flat one.
-        flat = _flat(family, FLAT if sample.one_outcome == "hits" else -FLAT)
-        best, used, notices = Minimum(flat, f(flat)[0], 1, True), optimizer, []
-    elif start is not None:
+            spent, best, used, notices = best.evaluations, None, "nelder-mead, then newton", ("nelder-mead-replaced",)
+    if best is None and start is not None:
         best = minimise(f, np.array(start), lower, upper)
     if best is None:
-        large = variant == "paper" and counts[0] >= COARSE and counts.size > 1
-        coarse = scheme_bins(sample, counts[:1]) if large else None
-        rate = min(max(sample.accuracy, 1e-12), 1 - 1e-12)
-        flat = _flat(family, -float(np.log((1 - rate) / rate)))
-        if family is BETA:
-            best = _multi_start(f, objective(coarse, family) if coarse else None, lower, upper, flat)
-        else:
-            best = _search(f, all_bins, coarse, family, lower, upper, flat)
+        coarse = scheme_bins(sample, counts[:1]) if _is_large(variant, counts) else None
+        best = _global_minimum(f, all_bins, coarse, family, sample.accuracy, (lower, upper))
     value = best.value + (1.0 if variant == "paper" else -float(np.sum(all_bins.mass)))
     if not best.converged:
         raise FitError(
             f"the fit did not converge: objective {value:.12g} after {best.evaluations} evaluations",
             "try other bin counts with --bins LO:HI",
         )
-    return BpmFit(
-        Curve(family, tuple(float(v) for v in best.x)),
-        value,
-        best.evaluations + spent * (used != optimizer),
-        best.converged,
-        used,
-        variant,
-        tuple(int(c) for c in counts),
-        tuple(notices),
-    )
+    curve = Curve(family, tuple(float(v) for v in best.x))
+    evaluations, used_counts = best.evaluations + spent, tuple(int(c) for c in counts)
+    return BpmFit(curve, value, evaluations, best.converged, used, variant, used_counts, notices)
+
+
+def _bins_of_variant(
+    sample: Sample, variant: str, schemes: int | None, bins: tuple[int, int] | None
+) -> tuple[Ints, Bins]:
+    """The bin counts, and the bins of all of them."""
+    if variant == "authors":
+        if sample.summarised:
+            raise FitError("the authors' bins of 20 rows are not available from a summary", "use --exact, on rows")
+        return _authors_counts(sample.n), author_scheme_bins(sample)
+    counts = scheme_counts(sample.n, schemes, bins, capped=sample.from_summary)
+    return counts, scheme_bins(sample, counts)
+
+
+def _special_case(
+    sample: Sample, f: Objective, family: Family, optimizer: str
+) -> tuple[Minimum | None, str, tuple[str, ...]]:
+    """The answer where nothing needs to be searched for: the identity, or rows that are all correct or all wrong."""
+    if family is IDENTITY:
+        return Minimum(np.empty(0), f(np.ones(1))[0], 1, True), "none", ()
+    if sample.one_outcome:
+        # Curves tend to the optimum in many directions; the flat one is the simplest.
+        flat = _flat(family, FLAT if sample.one_outcome == "hits" else -FLAT)
+        return Minimum(flat, f(flat)[0], 1, True), optimizer, ()
+    return None, optimizer, ()
+
+
+def _is_large(variant: str, counts: Ints) -> bool:
+    return bool(variant == "paper" and counts[0] >= COARSE and counts.size > 1)
+
+
+def _global_minimum(
+    f: Objective, all_bins: Bins, coarse: Bins | None, family: Family, accuracy: float, box: tuple[Floats, Floats]
+) -> Minimum:
+    rate = min(max(accuracy, 1e-12), 1 - 1e-12)
+    flat = _flat(family, -float(np.log((1 - rate) / rate)))
+    if family is BETA:
+        return _multi_start(f, objective(coarse, family) if coarse else None, *box, flat)
+    return _search(f, all_bins, coarse, family, *box, flat)
 
 
 def check_family(family: Family, variant: str, optimizer: str) -> None:
-    """What was published with one family is a usage error with another."""
+    """The authors' variant and Nelder–Mead exist for the paper's own family only."""
     if family is not BETA and (variant == "authors" or optimizer == "nelder-mead"):
         option = "--variant authors" if variant == "authors" else "--optimizer nelder-mead"
-        raise UsageError(f"{option} is of the paper's own curve, not of {family.name}", f"leave {option} out")
+        raise UsageError(
+            f"{option} works with the paper's own curve family, not with {family.name}", f"leave {option} out"
+        )
 
 
 def bounds(family: Family, variant: str) -> tuple[Floats, Floats]:
-    """The family's constraints within a wide box; the authors' code has none."""
+    """The family's constraints, within a wide box. The authors' code has no constraints."""
     if variant == "authors":
         return np.full(len(family.lower), -BOX), np.full(len(family.upper), BOX)
     return np.clip(family.lower, -BOX, BOX), np.clip(family.upper, -BOX, BOX)
 
 
 def objective(bins: Bins, family: Family, variant: str = "paper") -> Objective:
-    """Σ w·(e^{d²} − 1) and its derivatives: the paper's sum less one, with three more digits.
+    """Σ w·(e^{d²} − 1) and its derivatives: the paper's sum minus one, which keeps three more digits.
 
     The authors' variant is Σ (1 − e^{−d²}): their sum with its sign and constant changed.
     """
@@ -147,7 +170,7 @@ def objective(bins: Bins, family: Family, variant: str = "paper") -> Objective:
     if variant == "authors":
         s, q = np.clip(s, AUTHORS_CLIP, 1.0), np.clip(q, AUTHORS_CLIP, 1.0)
     columns = family.columns(np.log(s) - np.log(q))
-    rates, misses, weights = bins.hit_rates, 1.0 - bins.hit_rates, bins.mass
+    rates, misses, weights = bins.accuracies, 1.0 - bins.accuracies, bins.mass
 
     def evaluate(theta: Floats) -> tuple[float, Floats, Floats]:
         eta = theta @ columns
@@ -164,20 +187,20 @@ def objective(bins: Bins, family: Family, variant: str = "paper") -> Objective:
 
 
 def _flat(family: Family, log_odds: float) -> Floats:
-    """Parameters of the curve that is the same everywhere."""
+    """Parameters of the curve that is constant at these log-odds."""
     if family is BETA:
         return np.array([0.0, 0.0, -log_odds])
     return np.array([float(family.link.forward(np.array(log_odds))), 0.0])
 
 
 def _multi_start(f: Objective, coarse: Objective | None, lower: Floats, upper: Floats, flat: Floats) -> Minimum:
-    """Two starts, and all of them should those two disagree; on the coarse objective if there is one."""
+    """Minimise from two starts, and from all if those two disagree; on the coarse objective if there is one."""
     found = [minimise(coarse or f, np.array(start), lower, upper) for start in STARTS[:2]]
     if abs(found[0].value - found[1].value) > 1e-9 * abs(found[0].value):
         found += [minimise(coarse or f, np.array(start), lower, upper) for start in STARTS[2:]]
     best = min(found, key=lambda m: m.value)
     if (coarse or f)(flat)[0] < best.value:
-        # Log-odds in the hundreds saturate every start, and a vanished gradient looks like an optimum.
+        # With log-odds in the hundreds every start saturates, and a vanished gradient looks like an optimum.
         found.append(minimise(coarse or f, flat, lower, upper))
         best = min(found, key=lambda m: m.value)
     if coarse:
@@ -189,7 +212,7 @@ def _multi_start(f: Objective, coarse: Objective | None, lower: Floats, upper: F
 def _search(
     f: Objective, bins: Bins, coarse: Bins | None, family: Family, lower: Floats, upper: Floats, flat: Floats
 ) -> Minimum:
-    """The lowest minimum of another family; found on the coarse bins, if there are any, and polished."""
+    """The lowest minimum for another family, found on the coarse bins (if there are any) and then refined."""
     if coarse is None:
         best = lowest_minimum(f, bins, family, lower, upper, flat)
     else:
@@ -197,7 +220,7 @@ def _search(
         polished = minimise(f, first.x, lower, upper)
         best = lower_minimum(f, bins, family, lower, upper, polished)
         best = best._replace(evaluations=first.evaluations + polished.evaluations + best.evaluations)
-    # Where hits and misses are apart the steepest curve is best, and steeper ones gain nothing.
+    # Where correct and wrong rows do not overlap the steepest curve is best, and steeper ones gain nothing.
     return best._replace(converged=best.converged or best.value < PERFECT)
 
 
@@ -207,7 +230,7 @@ def _authors_counts(n: int) -> Ints:
 
 
 def _nelder_mead(f: Objective, lower: Floats, upper: Floats) -> tuple[Minimum, bool]:
-    """scipy's Nelder–Mead as the authors run it; also whether it stayed within the constraints."""
+    """scipy's Nelder–Mead as the authors run it, and whether it stayed within the constraints."""
     from scipy.optimize import minimize
 
     result = minimize(
@@ -219,7 +242,7 @@ def _nelder_mead(f: Objective, lower: Floats, upper: Floats) -> tuple[Minimum, b
     x = np.asarray(result.x)
     inside = bool(np.all(x >= lower) and np.all(x <= upper))
     value, gradient, hessian = f(x)
-    # The simplex stops at about 1e-4 in θ: what a Newton step could still gain tells if that is the optimum.
+    # The simplex stops at about 1e-4 in θ. It is at the optimum if a Newton step would gain nothing.
     gain = abs(float(gradient @ np.linalg.lstsq(hessian, gradient, rcond=None)[0])) / 2
     optimal = bool(result.success) and gain < 1e-9 and bool(np.all(np.linalg.eigvalsh(hessian) > -1e-9))
     return Minimum(x, value, int(result.nfev), optimal), inside

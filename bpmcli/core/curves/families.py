@@ -11,11 +11,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from bpmcli.core.data.sample import Floats, sigmoid
+from bpmcli.core.data.sample import Floats, gap, sigmoid_pair
 from bpmcli.errors import UsageError
 
 Pair = tuple[Floats, Floats]
+"""(g, 1 − g): a curve's values and their complements, each to full relative precision."""
 
 
 def log_confidence(x: Floats) -> Floats:
@@ -28,6 +30,14 @@ def log_complement(x: Floats) -> Floats:
     return log_confidence(-x)
 
 
+def log_odds_at(confidences: npt.ArrayLike) -> Floats:
+    """Log-odds of plain confidences; those of 0 and 1 are ±10⁶, which stands for infinity."""
+    s = np.asarray(confidences, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        x: Floats = np.log(s) - np.log1p(-s)
+    return np.clip(x, -1e6, 1e6)
+
+
 class Link(NamedTuple):
     """An inverse link: η → (g, 1 − g), and with its first two derivatives."""
 
@@ -38,15 +48,8 @@ class Link(NamedTuple):
     """Log-odds of g → η."""
 
 
-def _logit_inverse(eta: Floats) -> Pair:
-    e = np.exp(-np.abs(eta))
-    near, far = 1.0 / (1.0 + e), e / (1.0 + e)
-    up = eta >= 0
-    return np.where(up, near, far), np.where(up, far, near)
-
-
 def _logit_derivatives(eta: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    g, miss = _logit_inverse(eta)
+    g, miss = sigmoid_pair(eta)
     slope = g * miss
     return g, miss, slope, slope * (miss - g)
 
@@ -79,7 +82,7 @@ TRANSFORMS: dict[str, Callable[[Floats], Floats]] = {
 }
 
 LINKS = {
-    "logit": Link(_logit_inverse, _logit_derivatives, TRANSFORMS["logit"]),
+    "logit": Link(sigmoid_pair, _logit_derivatives, TRANSFORMS["logit"]),
     "log": Link(_log_inverse, _log_derivatives, TRANSFORMS["log"]),
     "logflip": Link(_logflip_inverse, _logflip_derivatives, TRANSFORMS["logflip"]),
 }
@@ -174,7 +177,7 @@ for _link in LINKS:
 
 
 class Curve(NamedTuple):
-    """One member of a family: a calibration curve."""
+    """One component of a family: a calibration curve."""
 
     family: Family
     params: tuple[float, ...]
@@ -190,17 +193,16 @@ class Curve(NamedTuple):
         return self.family.link.inverse(eta)
 
     def at(self, confidences: Floats) -> Floats:
-        """g at plain confidences, 0 and 1 included."""
-        s = np.asarray(confidences, dtype=np.float64)
-        with np.errstate(divide="ignore"):
-            x = np.log(s) - np.log1p(-s)
-        g: Floats = self(np.clip(x, -1e6, 1e6))[0]
-        return g
+        """g at plain confidences, including 0 and 1."""
+        return self(log_odds_at(confidences))[0]
 
     def distance(self, log_odds: Floats) -> Floats:
-        """g − s, taken as (1 − s) − (1 − g) above one half so that it does not cancel."""
-        g, miss = self(log_odds)
-        return np.where(log_odds > 0, sigmoid(-log_odds) - miss, g - sigmoid(log_odds))
+        """g − s at the given log-odds."""
+        return gap(log_odds, *self(log_odds))
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={p:.6g}" for name, p in zip(self.family.parameters, self.params, strict=True))
+        return f"Curve({self.family.name}: {values or 'no parameters'})"
 
     def __str__(self) -> str:
         return self.family.name + ":" * bool(self.params) + ",".join(f"{p:.6g}" for p in self.params)

@@ -85,7 +85,7 @@ def _starts(bins: Bins, family: Family) -> list[Floats]:
 
 def _means(bins: Bins, part: Ints) -> Floats:
     """Mean confidence, complement and hit rate of some of the bins."""
-    values = np.stack([bins.confidences[part], bins.complements[part], bins.hit_rates[part]])
+    values = np.stack([bins.confidences[part], bins.complements[part], bins.accuracies[part]])
     means: Floats = values @ bins.mass[part] / bins.mass[part].sum()
     return means
 
@@ -100,7 +100,7 @@ def _behind_other_cuts(bins: Bins, family: Family, theta: Floats) -> list[Floats
     rising = 1.0 if family.upper[1] > 0 else -1.0
     t = family.columns(np.log(bins.confidences) - np.log(bins.complements))[1]
     order = np.argsort(rising * t, kind="stable")
-    t, weights, rates = t[order], bins.mass[order], bins.hit_rates[order]
+    t, weights, rates = t[order], bins.mass[order], bins.accuracies[order]
     observed = rates if family.link is LINKS["log"] else 1.0 - rates
     # Far beyond the cut the model says nothing; e¹ keeps it finite.
     eta = theta[0] + theta[1] * t

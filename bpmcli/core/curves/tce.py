@@ -19,7 +19,7 @@ _TAIL = 45.0
 """e^-45 of the mass is left out at either end."""
 
 
-class HasDistance(Protocol):
+class MeasurableCurve(Protocol):
     """Anything with g(s) − s as a function of log-odds."""
 
     def distance(self, log_odds: Floats) -> Floats: ...
@@ -113,7 +113,7 @@ def _roots(distance: Callable[[Floats], Floats], edges: Floats) -> Floats:
     return root
 
 
-def tce_beta(curve: HasDistance, density: BetaDensity, p: float = 1.0) -> float:
+def tce_beta(curve: MeasurableCurve, density: BetaDensity, p: float = 1.0) -> float:
     """TCE under a Beta density, integrated over log-odds and split where g(s) = s.
 
     The density is normalised by the same rule, so its constant is never needed.
@@ -130,7 +130,7 @@ def tce_beta(curve: HasDistance, density: BetaDensity, p: float = 1.0) -> float:
     return float((error / mass) ** (1 / p))
 
 
-def tce_empirical(curve: HasDistance, sample: Sample, p: float = 1.0) -> float:
+def tce_empirical(curve: MeasurableCurve, sample: Sample, p: float = 1.0) -> float:
     """TCE under the sample's own confidences: (mean |g(ŝ) − ŝ|^p)^(1/p)."""
     error = np.abs(curve.distance(sample.log_odds)) ** p
     return float((np.dot(sample.mass, error) / sample.n) ** (1 / p))

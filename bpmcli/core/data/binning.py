@@ -25,13 +25,13 @@ class Bins(NamedTuple):
     mass: Floats
     confidences: Floats
     complements: Floats
-    hit_rates: Floats
+    accuracies: Floats
 
     @property
     def gaps(self) -> Floats:
         """Hit rate minus mean confidence, taken on the side where it does not cancel."""
-        low = self.hit_rates - self.confidences
-        high = self.complements - (1.0 - self.hit_rates)
+        low = self.accuracies - self.confidences
+        high = self.complements - (1.0 - self.accuracies)
         return np.where(self.confidences > 0.5, high, low)
 
 
@@ -132,7 +132,7 @@ def scheme_bins(sample: Sample, counts: Ints) -> Bins:
     first = np.concatenate([e[:-1] for e in edges])
     last = np.concatenate([e[1:] for e in edges])
     bins = _bins_between(first, last, sample)
-    return Bins(bins.mass / (sample.n * counts.size), bins.confidences, bins.complements, bins.hit_rates)
+    return Bins(bins.mass / (sample.n * counts.size), bins.confidences, bins.complements, bins.accuracies)
 
 
 def author_scheme_bins(sample: Sample) -> Bins:
@@ -152,4 +152,4 @@ def author_scheme_bins(sample: Sample) -> Bins:
         first.append(starts)
         last.append(starts + size)
     bins = _bins_between(np.concatenate(first), np.concatenate(last), sample)
-    return Bins(np.ones(bins.mass.size), bins.confidences, bins.complements, bins.hit_rates)
+    return Bins(np.ones(bins.mass.size), bins.confidences, bins.complements, bins.accuracies)

@@ -55,7 +55,7 @@ class Sample:
     effective_n: float
     """(Σw)² / Σw² (Kish): what `n` is worth once rows have unequal weights."""
     weighted: bool = False
-    reduced: bool = False
+    from_summary: bool = False
     """Rows came as a `Summary`, of any number: the curve's schemes stop at 3000 bins."""
     summarised: bool = False
     """The cells of that summary are no distinct values: rows of a cell are close, not equal."""
@@ -88,11 +88,6 @@ class Sample:
         """Mean confidence minus accuracy, from complements and misses: exact when both are near 1."""
         misses = self.mass - self.hits
         return float(np.sum(misses) - np.dot(self.mass, self.complements)) / self.n
-
-    @cached_property
-    def tied_rows(self) -> int:
-        """Rows that share their confidence with another row."""
-        return 0 if self.weighted or self.summarised else int(np.sum(self.mass[self.mass > 1.5]))
 
     @cached_property
     def saturated(self) -> float:
@@ -141,6 +136,21 @@ def sigmoid(x: Floats) -> Floats:
     """1 / (1 + e^-x) without overflow, to full relative precision on both sides."""
     e = np.exp(-np.abs(x))
     return np.where(x >= 0, 1.0, e) / (1.0 + e)
+
+
+def sigmoid_pair(x: Floats) -> tuple[Floats, Floats]:
+    """(sigmoid(x), sigmoid(-x)) from a single exponential: a probability and its complement, both exact."""
+    e = np.exp(-np.abs(x))
+    # Not e · near: its rounding would let a curve fall by one unit in the last place.
+    near, far = 1.0 / (1.0 + e), e / (1.0 + e)
+    up = x >= 0
+    return np.where(up, near, far), np.where(up, far, near)
+
+
+def gap(log_odds: Floats, g: Floats, miss: Floats) -> Floats:
+    """g − s, computed above one half as (1 − s) − (1 − g) so that no digits cancel; `miss` is 1 − g."""
+    s, q = sigmoid_pair(log_odds)
+    return np.where(log_odds > 0, q - miss, g - s)
 
 
 def sample_from_log_odds(log_odds: npt.ArrayLike, hits: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> Sample:
@@ -221,7 +231,13 @@ def _weighted_sample(x: Floats, hits: npt.NDArray[np.bool_], weights: Floats) ->
 
 
 def sample_at(
-    x: Floats, mass: Floats, hits: Floats, n: int, effective_n: float, weighted: bool = False, reduced: bool = False
+    x: Floats,
+    mass: Floats,
+    hits: Floats,
+    n: int,
+    effective_n: float,
+    weighted: bool = False,
+    from_summary: bool = False,
 ) -> Sample:
     """A sample of cells at these log-odds, in ascending order."""
     # sigmoid(x) and sigmoid(-x) with one exponential for both.
@@ -234,4 +250,4 @@ def sample_at(
     np.reciprocal(confidences, out=confidences)
     larger = confidences[:below].copy()
     confidences[:below], complements[:below] = complements[:below], larger
-    return Sample(x, confidences, complements, mass, hits, n, effective_n, weighted, reduced)
+    return Sample(x, confidences, complements, mass, hits, n, effective_n, weighted, from_summary)

@@ -3,10 +3,10 @@
 from bpmcli.core.metrics import definitions  # noqa: F401  (metrics register themselves)
 from bpmcli.core.metrics.registry import (
     METRICS,
-    Again,
     Measured,
     Metric,
     MetricOptions,
+    ResampleMetric,
     check_metric_names,
     everyday_metrics,
     measure,
@@ -15,10 +15,10 @@ from bpmcli.core.metrics.registry import (
 
 __all__ = [
     "METRICS",
-    "Again",
     "Measured",
     "Metric",
     "MetricOptions",
+    "ResampleMetric",
     "check_metric_names",
     "everyday_metrics",
     "measure",

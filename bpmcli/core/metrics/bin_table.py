@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from bpmcli.core.data.binning import array_split_edges, make_bins
+from bpmcli.core.data.normal import Z95
 from bpmcli.core.data.sample import Sample
-
-Z95 = 1.959963984540054
 
 
 def bin_table(sample: Sample, n_bins: int = 15, binning: str = "mass") -> list[dict[str, float]]:
@@ -24,15 +23,15 @@ def bin_table(sample: Sample, n_bins: int = 15, binning: str = "mass") -> list[d
         lower = sample.confidences[np.clip(first, 0, last)]
         upper = sample.confidences[np.clip(final, 0, last)]
     rows = bins.mass * (sample.effective_n / sample.n)
-    centre = (bins.hit_rates + Z95**2 / (2 * rows)) / (1 + Z95**2 / rows)
-    spread = np.maximum(bins.hit_rates * (1 - bins.hit_rates), 0) / rows + Z95**2 / (4 * rows**2)
+    centre = (bins.accuracies + Z95**2 / (2 * rows)) / (1 + Z95**2 / rows)
+    spread = np.maximum(bins.accuracies * (1 - bins.accuracies), 0) / rows + Z95**2 / (4 * rows**2)
     half = Z95 * np.sqrt(spread) / (1 + Z95**2 / rows)
     columns = {
         "lower": lower,
         "upper": upper,
         "rows": bins.mass,
         "confidence": bins.confidences,
-        "accuracy": bins.hit_rates,
+        "accuracy": bins.accuracies,
         "accuracy_low": np.clip(centre - half, 0, 1),
         "accuracy_high": np.clip(centre + half, 0, 1),
         "gap": bins.gaps,

@@ -9,11 +9,11 @@ import numpy as np
 
 from bpmcli.core.curves.bpm import BpmFit, fit_bpm
 from bpmcli.core.curves.density import BetaDensity, beta_by_moments
-from bpmcli.core.curves.tce import HasDistance, tce_beta, tce_empirical
+from bpmcli.core.curves.tce import MeasurableCurve, tce_beta, tce_empirical
 from bpmcli.core.data.binning import Bins, bin_edges, equal_mass_bins, independent_rows, make_bins, scheme_bins
 from bpmcli.core.data.notices import Notice, notice
 from bpmcli.core.data.sample import Sample
-from bpmcli.core.metrics.registry import Again, Measured, MetricOptions, metric
+from bpmcli.core.metrics.registry import Measured, MetricOptions, ResampleMetric, metric
 from bpmcli.core.metrics.smoothing import COARSE_LS_STEPS, COARSE_SM_GRID, logit_smoothed_ece, smooth_ece
 from bpmcli.errors import FitError
 
@@ -48,7 +48,7 @@ def ece_debiased(sample: Sample, options: MetricOptions) -> Measured:
     bins = make_bins(sample, options.n_bins, options.binning)
     weights = bins.mass / bins.mass.sum()
     rows = independent_rows(sample, *bin_edges(sample, options.n_bins, options.binning))
-    variance = bins.hit_rates * (1.0 - bins.hit_rates)
+    variance = bins.accuracies * (1.0 - bins.accuracies)
     # Spreading tied hits can leave a rate of 1 + 1e-16.
     variance = np.maximum(variance, 0.0)
     gaps = np.abs(bins.gaps)
@@ -92,7 +92,7 @@ def _drops(sample: Sample, limit: int) -> Iterator[int]:
     while first <= limit:
         # Many counts in one go; few at first, as few are mostly enough.
         counts = np.arange(first, min(2 * first + 6, first + SWEEP_BLOCK, limit + 1))
-        rates = scheme_bins(sample, counts).hit_rates
+        rates = scheme_bins(sample, counts).accuracies
         drop = np.append(rates[1:] < rates[:-1] - MONOTONE_SLACK, False)
         ends = np.cumsum(counts)
         drop[ends - 1] = False  # the next scheme begins there
@@ -108,7 +108,7 @@ def ks(sample: Sample, options: MetricOptions) -> Measured:
 
 
 @metric("smece", "kernel-smoothed error at its own bandwidth", "Blasiok & Nakkiran 2024, ICLR",
-        again=lambda sample, options: lambda other: smooth_ece(other, COARSE_SM_GRID)[0])  # fmt: skip
+        for_resamples=lambda *_: lambda other: smooth_ece(other, COARSE_SM_GRID)[0])  # fmt: skip
 def smece(sample: Sample, options: MetricOptions) -> Measured:
     """See `smooth_ece`. At least |mean confidence − accuracy|."""
     value, sigma = smooth_ece(sample)
@@ -116,23 +116,28 @@ def smece(sample: Sample, options: MetricOptions) -> Measured:
 
 
 @metric("ls-ece", "error after smoothing the log-odds with sigma 1/15", "Chidambaram et al. 2024, ICML",
-        again=lambda sample, options: lambda other: logit_smoothed_ece(other, steps=COARSE_LS_STEPS))  # fmt: skip
+        for_resamples=lambda *_: lambda other: logit_smoothed_ece(other, steps=COARSE_LS_STEPS))  # fmt: skip
 def ls_ece(sample: Sample, options: MetricOptions) -> Measured:
     """See `logit_smoothed_ece`."""
     return Measured(logit_smoothed_ece(sample))
 
 
-def _tce_bpm_again(sample: Sample, options: MetricOptions) -> Again:
+def _tce_bpm_on_resamples(sample: Sample, options: MetricOptions) -> ResampleMetric:
     centre = fit_bpm(sample, variant=options.variant, schemes=options.schemes, bins=options.bins).curve.params
 
-    def again(other: Sample) -> float:
+    def on_resample(other: Sample) -> float:
         fit = fit_bpm(other, variant=options.variant, schemes=options.schemes, bins=options.bins, start=centre)
         return tce_of_curve(other, fit.curve, options.density, options.p)[0]
 
-    return again
+    return on_resample
 
 
-@metric("tce-bpm", "error of the fitted curve: the paper's metric", "Dong et al. 2025, AAAI", again=_tce_bpm_again)
+@metric(
+    "tce-bpm",
+    "error of the fitted curve: the paper's metric",
+    "Dong et al. 2025, AAAI",
+    for_resamples=_tce_bpm_on_resamples,
+)
 def tce_bpm(sample: Sample, options: MetricOptions) -> Measured:
     """(∫ |g(s) − s|^p ξ(s) ds)^(1/p) with g from Algorithm 1 and ξ a Beta by moments (Algorithm 2)."""
     fit = fit_bpm(sample, variant=options.variant, schemes=options.schemes, bins=options.bins)
@@ -148,7 +153,7 @@ def tce_of_fit(sample: Sample, fit: BpmFit, options: MetricOptions) -> Measured:
 
 
 def tce_of_curve(
-    sample: Sample, curve: HasDistance, density: str = "beta", p: float = 1.0
+    sample: Sample, curve: MeasurableCurve, density: str = "beta", p: float = 1.0
 ) -> tuple[float, BetaDensity | None, list[Notice]]:
     """TCE of any curve on a sample; the Beta density used, or None for the empirical one."""
     beta = beta_by_moments(sample) if density == "beta" else None

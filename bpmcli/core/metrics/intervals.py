@@ -21,7 +21,7 @@ import numpy as np
 
 from bpmcli.core.curves.averaged.tce import DRAWS, tce_interval
 from bpmcli.core.data.sample import Floats, Ints, Sample
-from bpmcli.core.metrics.registry import METRICS, Again, Metric, MetricOptions
+from bpmcli.core.metrics.registry import METRICS, Metric, MetricOptions, ResampleMetric
 from bpmcli.errors import FitError
 
 CELLS = 2000
@@ -121,7 +121,7 @@ def metric_intervals(
     return out
 
 
-def tried(f: Again, sample: Sample) -> float | None:
+def tried(f: ResampleMetric, sample: Sample) -> float | None:
     """The metric on a resample; None where it has no value."""
     try:
         return f(sample)

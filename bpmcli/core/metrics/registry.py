@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from bpmcli.core.data.binning import (
-    N_SCHEMES,
-)
+from bpmcli.core.data.binning import N_SCHEMES
 from bpmcli.core.data.notices import Notice
 from bpmcli.core.data.sample import Sample
 from bpmcli.errors import FitError, UsageError
@@ -16,7 +14,7 @@ from bpmcli.errors import FitError, UsageError
 
 @dataclass(frozen=True)
 class MetricOptions:
-    """What the metrics leave open; the defaults are the paper's."""
+    """Settings of the metrics; the defaults are the paper's."""
 
     n_bins: int = 15
     binning: str = "mass"
@@ -28,7 +26,7 @@ class MetricOptions:
 
 
 class Measured(NamedTuple):
-    """A metric's value; None when it could not be computed, and then why."""
+    """A metric's value, or None with the reason why it could not be computed."""
 
     value: float | None
     details: Mapping[str, float | int | str] = {}
@@ -37,8 +35,8 @@ class Measured(NamedTuple):
 
 
 Compute = Callable[[Sample, MetricOptions], Measured]
-Again = Callable[[Sample], float]
-"""The metric on a resample."""
+ResampleMetric = Callable[[Sample], float]
+"""A metric as a function of a resample."""
 
 
 class Metric(NamedTuple):
@@ -51,16 +49,16 @@ class Metric(NamedTuple):
     everyday: bool = True
     """Measured when no metric is named."""
     debiased: bool = False
-    """The noise of its rows is taken off already: of a resample's, that of drawing it is left."""
-    again: Callable[[Sample, MetricOptions], Again] | None = None
-    """Made for the resamples of one sample: a cheaper way to the same value within a thousandth of its noise."""
+    """The metric already corrects for the noise of its rows. On a resample, the noise of resampling remains."""
+    for_resamples: Callable[[Sample, MetricOptions], ResampleMetric] | None = None
+    """Prepares a cheaper version for the resamples of one sample; it differs by less than a thousandth of the noise."""
     posterior: bool = False
-    """Its interval is that of the averaged curve's error, without resamples."""
+    """Its interval comes from the posterior of the averaged curve, without resamples."""
 
-    def on_resamples(self, sample: Sample, options: MetricOptions) -> Again:
-        """The metric for resamples of a sample; raises FitError where it has no value."""
-        if self.again is not None:
-            return self.again(sample, options)
+    def on_resamples(self, sample: Sample, options: MetricOptions) -> ResampleMetric:
+        """The metric as a function of resamples of `sample`; it raises FitError where it has no value."""
+        if self.for_resamples is not None:
+            return self.for_resamples(sample, options)
 
         def compute(other: Sample) -> float:
             found = self.compute(other, options)
@@ -104,7 +102,7 @@ def everyday_metrics() -> list[str]:
 
 
 def check_metric_names(names: Iterable[str] | None) -> list[str]:
-    """The names (`all` stands for every one), or a usage error that lists what there is."""
+    """The chosen names (`all` means every metric), or a usage error that lists the known ones."""
     if names is None:
         return everyday_metrics()
     wanted = [part for name in names for part in name.lower().split(",")]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from bpmcli.core.data.sample import Floats, Ints
-from bpmcli.core.summary.grid import CHUNK, LOW_BITS, insets
+from bpmcli.core.summary.grid import CHUNK, LOW_BITS, Values, insets
 
 ROWS_A_PLACE = 1 << 20
 """So many fit into one number: their low bits add up below bit _COUNT_AT, and they are counted from there upwards."""
@@ -17,19 +15,17 @@ _COUNT_AT = LOW_BITS + 20
 
 _LOW_SUM = (1 << _COUNT_AT) - 1
 
-Column = npt.NDArray[Any]
-
 
 class CellTable:
     """Count, hits and excess by cell, from the lowest confidence to the highest; the middle one is s = 0.5."""
 
     def __init__(self, weighted: bool = False) -> None:
         self.weighted = weighted
-        self._sums: list[Column] = [np.zeros(0, self._kind) for _ in range(3)]
+        self._sums: list[Values] = [np.zeros(0, self._kind) for _ in range(3)]
         # Rows since the last `_settle`, by 2 · high + hit and depth: their number and low bits in one number, or
         # their weights and weighted low bits in two.
-        self._fresh: Column = np.zeros((4, 0), self._kind)
-        self._low: Column = np.zeros((4, 0))
+        self._fresh: Values = np.zeros((4, 0), self._kind)
+        self._low: Values = np.zeros((4, 0))
         self._spare = ROWS_A_PLACE  # rows that fit wherever they go
 
     @property
@@ -60,7 +56,7 @@ class CellTable:
                 fullest = 0
             self._spare = ROWS_A_PLACE - fullest
 
-    def add_cells(self, cells: npt.NDArray[np.int32], *sums: Column) -> None:
+    def add_cells(self, cells: npt.NDArray[np.int32], *sums: Values) -> None:
         """Count, hits and excess of cells, which may repeat."""
         if not cells.size:
             return
@@ -69,7 +65,7 @@ class CellTable:
         for mine, others in zip(self._sums, sums, strict=True):
             np.add.at(mine, at, others.astype(mine.dtype, copy=False))
 
-    def taken(self) -> tuple[Column, ...]:
+    def taken(self) -> tuple[Values, ...]:
         """Cells that hold rows, and their count, hits and excess."""
         if not self._sums[0].size:
             return self._fresh_cells()
@@ -89,7 +85,7 @@ class CellTable:
         self.add_cells(*self._fresh_cells())
         self._fresh[:], self._low[:] = 0, 0
 
-    def _fresh_cells(self) -> tuple[Column, ...]:
+    def _fresh_cells(self) -> tuple[Values, ...]:
         fresh, lows = self._fresh, self._low
         if fresh.shape[1]:
             # At depth 0 both sides are s = 0.5.

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bpmcli.core.data.sample import Floats, Ints
-from bpmcli.core.summary.grid import Bools
+from bpmcli.core.summary.grid import Bools, Values
 
 LIMIT = 1 << 16
 """Most distinct values that are kept."""
@@ -27,8 +27,6 @@ _ONE = np.int64(1)  # of the table's own type: ufunc.at is ten times slower othe
 _MIRROR = np.int64(2**63 - 1)
 _HALF = np.float64(0.5).view(np.int64)
 
-Column = npt.NDArray[Any]
-
 
 def codes_of(m: Floats, high: Bools) -> Ints:
     """m and its side as one number that grows with the confidence."""
@@ -42,7 +40,7 @@ def from_codes(codes: Ints) -> tuple[Floats, Bools]:
     return np.where(high, codes ^ _MIRROR, codes).view(np.float64), high
 
 
-def grouped(keys: npt.NDArray[Any], *columns: Column) -> tuple[Column, ...]:
+def grouped(keys: npt.NDArray[Any], *columns: Values) -> tuple[Values, ...]:
     """Sorted distinct keys, and the sums of the columns for each."""
     if not keys.size:
         return keys, *columns
@@ -57,8 +55,8 @@ class Waiting(NamedTuple):
     """Values that are not counted yet: single rows, or counts by value."""
 
     codes: Ints
-    hits: Column
-    rows: Column | None = None
+    hits: Values
+    rows: Values | None = None
 
 
 class Distinct:

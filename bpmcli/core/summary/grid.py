@@ -16,6 +16,8 @@ import numpy.typing as npt
 from bpmcli.core.data.sample import Floats, Ints
 
 Bools = npt.NDArray[np.bool_]
+Values = npt.NDArray[Any]
+"""Whole numbers (int64), or floats where rows have weights."""
 
 MANTISSA_BITS = 9
 FIXED_BITS = 16
@@ -51,7 +53,7 @@ def rounded(m: Floats) -> Floats:
     return bits.view(np.float64)
 
 
-def cells_of(m: Floats, high: Bools) -> tuple[npt.NDArray[np.int32], Ints]:
+def grid_cells(m: Floats, high: Bools) -> tuple[npt.NDArray[np.int32], Ints]:
     """The cells of single values of m, and how far inside they lie, in units of 2^-31 of their power of two."""
     m = rounded(m)
     depth = depths_of(m)

@@ -33,9 +33,10 @@ from bpmcli.core.summary.grid import (
     MANTISSA_BITS,
     Bools,
     Placer,
-    cells_of,
+    Values,
     depths_of,
     grid,
+    grid_cells,
 )
 from bpmcli.errors import DataError
 
@@ -49,9 +50,7 @@ _HEAVIEST = 1e80
 
 RATIOS = "only ratios of weights count: divide them all by the largest"
 
-Column = npt.NDArray[Any]
-
-_Convert = Callable[[Any, Column, Bools], int]
+_Convert = Callable[[Any, Values, Bools], int]
 """Scores of some rows → m and whether s > 0.5. Tells how many depths m may have."""
 
 
@@ -60,10 +59,10 @@ class Summary:
     """Cells in order of confidence: 0 is s = 0.5, negative ones lie below, positive ones above."""
 
     cells: npt.NDArray[np.int32]
-    count: Column
+    count: Values
     """Rows (int64), or their weight (float64)."""
-    hits: Column
-    excess: Column
+    hits: Values
+    excess: Values
     """Σ (m − least m of the cell), in units of 2^-31 of the cell's power of two."""
     n: int
     """Rows with a positive weight."""
@@ -88,7 +87,7 @@ class Summary:
             x = _log_odds(m, high)
             make_room_for_hit(x)  # as in every other sample, so that the same values tie
             x, count, hits = grouped(x, self.count, self.hits)
-            return sample_at(x, count * scale, hits * scale, self.n, effective, self.weighted, reduced=True)
+            return sample_at(x, count * scale, hits * scale, self.n, effective, self.weighted, from_summary=True)
         depth = np.abs(self.cells)
         least, unit = (values[depth] for values in grid(int(depth.max()) + 1))
         m, high = least + unit * (self.excess / self.count), self.cells > 0
@@ -97,7 +96,8 @@ class Summary:
         inner = float(np.maximum(self.count * scale - 1.0, 0.0) @ np.square(width)) / (12 * self.n)
         return Sample(
             _log_odds(m, high), np.where(high, 1.0 - m, m), np.where(high, m, 1.0 - m), self.count * scale,
-            self.hits * scale, self.n, effective, self.weighted, reduced=True, summarised=True, inner_variance=inner,
+            self.hits * scale, self.n, effective, self.weighted,
+            from_summary=True, summarised=True, inner_variance=inner,
         )  # fmt: skip
 
 
@@ -112,7 +112,7 @@ def are_values(values: Ints, cells: npt.NDArray[np.int32]) -> bool:
     m = from_codes(values)[0]
     if not ((np.diff(values) > 0).all() and (m > 0.0).all() and (m <= 0.5).all()):
         return False
-    return np.array_equal(cells_of(*from_codes(values))[0], cells)
+    return np.array_equal(grid_cells(*from_codes(values))[0], cells)
 
 
 def edge_bound(sample: Sample, n_bins: int = 15) -> float:
@@ -155,7 +155,7 @@ class Accumulator:
             weights = np.ones(log_odds.size)
         self._add(_from_log_odds, log_odds, hits, weights)
 
-    def add_confidences(self, confidences: Column, hits: Bools) -> bool:
+    def add_confidences(self, confidences: Values, hits: Bools) -> bool:
         """Unweighted rows as bare confidences, without a logarithm. False, and none added: some are not in [0, 1]."""
         if self.weight_squares is not None or not confidences.size:
             return not confidences.size
@@ -171,7 +171,7 @@ class Accumulator:
             self._add(_from_confidences, confidences, hits, None)
         return True
 
-    def _add(self, convert: _Convert, scores: Column, hits: Bools, weights: Floats | None) -> None:
+    def _add(self, convert: _Convert, scores: Values, hits: Bools, weights: Floats | None) -> None:
         """In chunks that stay in the cache from the score to the table."""
         placer = Placer(scores.dtype)
         for start in range(0, scores.size, CHUNK):
@@ -205,7 +205,7 @@ class Accumulator:
                 room = self._table.make_room(max(BARE_DEPTHS, _depths(placer.m[:n])))
                 self._table.add_rows(*placer.places(hits, room), np.ones(n) if self._table.weighted else None)
             else:
-                cells, inside = cells_of(*from_codes(codes))
+                cells, inside = grid_cells(*from_codes(codes))
                 self._table.add_cells(cells, count, hits, inside * count)
 
     def absorb(self, part: Summary) -> None:
@@ -231,7 +231,7 @@ class Accumulator:
         if self._few is not None:
             values, hits, count = self._few.table
             assert count is not None
-            cells, inside = cells_of(*from_codes(values))
+            cells, inside = grid_cells(*from_codes(values))
             return Summary(cells, count, hits, inside * count, self.n, self.weight_squares, values)
         cells, count, hits, excess = self._table.taken()
         if count.max() > _MOST and self.weight_squares is None:
@@ -263,7 +263,7 @@ def _from_log_odds(x: Floats, m: Floats, high: Bools) -> int:
     return _depths(m)
 
 
-def _from_confidences(s: Column, m: Column, high: Bools) -> int:
+def _from_confidences(s: Values, m: Values, high: Bools) -> int:
     """m = min(s, 1 − s), exact: 1 − s is for s ≥ 0.5."""
     np.subtract(s.dtype.type(1.0), s, out=m)
     np.less(m, s, out=high)
@@ -271,7 +271,7 @@ def _from_confidences(s: Column, m: Column, high: Bools) -> int:
     return BARE_DEPTHS
 
 
-def _from_saturated(s: Column, m: Column, high: Bools) -> int:
+def _from_saturated(s: Values, m: Values, high: Bools) -> int:
     """The same where some s are 0 or 1."""
     _from_confidences(s, m, high)
     np.maximum(m, m.dtype.type(BARE_FLOOR), out=m)

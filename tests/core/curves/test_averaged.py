@@ -11,17 +11,19 @@ import pytest
 from bpmcli.core.calibrators import FitOptions
 from bpmcli.core.calibrators.averaged import Averaged, calibrator_of, fit
 from bpmcli.core.compare.truths import TRUTHS, ead, simulate
+from bpmcli.core.curves.averaged.batches import BendBatch, ComponentBatch, FormulaBatch
+from bpmcli.core.curves.averaged.cells import cells_for_fit
+from bpmcli.core.curves.averaged.curve import AveragedCurve
 from bpmcli.core.curves.averaged.explain import _place
 from bpmcli.core.curves.averaged.mixture import (
-    AveragedCurve,
     averaged_mixture,
     band_mixture,
     fit_averaged,
-    fit_batch,
     prior_share,
     tails,
 )
-from bpmcli.core.curves.averaged.shapes import Batch, BendBatch, FormulaBatch, Prior, cells_of
+from bpmcli.core.curves.averaged.posterior import fit_batch
+from bpmcli.core.curves.averaged.shapes import Prior
 from bpmcli.core.curves.averaged.tce import tce_averaged, tce_interval
 from bpmcli.core.curves.bpm import fit_bpm
 from bpmcli.core.data.rows import Rows
@@ -72,31 +74,31 @@ def test_curve_is_monotone_and_within_bounds(name: str) -> None:
 @pytest.mark.parametrize("batch", [FormulaBatch, BendBatch])
 def test_gradient_vanishes_at_the_optimum(batch: type[FormulaBatch] | type[BendBatch]) -> None:
     """Derivatives against finite differences, and the optimum is one."""
-    cells = cells_of(drawn("D5", 1000))
-    members = batch(cells, Prior())
-    theta = members.mean + np.random.default_rng(0).normal(0, 0.2, members.mean.shape)
-    g, _, jacobian = members.evaluate(theta)
+    cells = cells_for_fit(drawn("D5", 1000))
+    components = batch(cells, Prior())
+    theta = components.mean + np.random.default_rng(0).normal(0, 0.2, components.mean.shape)
+    g, _, jacobian = components.evaluate(theta)
     for slot in range(theta.shape[1]):
         nudged = theta.copy()
         nudged[:, slot] += 1e-6
         assert jacobian[:, slot] == pytest.approx(
-            (members.evaluate(nudged)[0] - g) / 1e-6 * used(members, slot), abs=2e-5
+            (components.evaluate(nudged)[0] - g) / 1e-6 * used(components, slot), abs=2e-5
         )
-    found = fit_batch(members, cells)
+    found = fit_batch(components, cells)
     for nudge in (-0.05, 0.05):
-        assert np.all(value(members, found.theta + nudge, cells) >= value(members, found.theta, cells) - 1e-4)
+        assert np.all(value(components, found.theta + nudge, cells) >= value(components, found.theta, cells) - 1e-4)
 
 
 @pytest.mark.parametrize("batch", [FormulaBatch, BendBatch])
 def test_some_members_are_what_they_are_among_all(batch: type[FormulaBatch] | type[BendBatch]) -> None:
-    members = batch(cells_of(drawn("D3", 1000)), Prior())
-    theta = members.mean + np.random.default_rng(0).normal(0, 0.2, members.mean.shape)
-    for rows in (np.array([0, 3, 5]), np.array([len(members.kinds) - 1])):
-        part = members.take(rows)
-        assert list(part.kinds) == [members.kinds[i] for i in rows]
-        for alone, among in zip(part.evaluate(theta[rows]), members.evaluate(theta), strict=True):
+    components = batch(cells_for_fit(drawn("D3", 1000)), Prior())
+    theta = components.mean + np.random.default_rng(0).normal(0, 0.2, components.mean.shape)
+    for rows in (np.array([0, 3, 5]), np.array([len(components.kinds) - 1])):
+        part = components.take(rows)
+        assert list(part.kinds) == [components.kinds[i] for i in rows]
+        for alone, among in zip(part.evaluate(theta[rows]), components.evaluate(theta), strict=True):
             assert alone == pytest.approx(among[rows], rel=1e-12)
-        assert np.array_equal(part.bend(theta[rows]), members.bend(theta)[rows])
+        assert np.array_equal(part.bend(theta[rows]), components.bend(theta)[rows])
 
 
 def test_bends_find_a_steep_step() -> None:
@@ -126,18 +128,18 @@ def test_levels_of_draws() -> None:
     assert np.all((levels[:, 0] < levels[:, 1]) & (levels.sum(axis=1) == pytest.approx(1)))
 
 
-def used(members: Batch, slot: int) -> np.ndarray:
-    free = members.free[:, slot, None] if isinstance(members, FormulaBatch) else np.ones((1, 1))
+def used(components: ComponentBatch, slot: int) -> np.ndarray:
+    free = components.free[:, slot, None] if isinstance(components, FormulaBatch) else np.ones((1, 1))
     return np.asarray(free, dtype=float)
 
 
-def value(members: Batch, theta: np.ndarray, cells) -> np.ndarray:  # type: ignore[no-untyped-def]
-    g, miss, _ = members.evaluate(theta)
-    r = theta - members.mean
-    if isinstance(members, FormulaBatch):
-        r = r * members.free
-        g, miss, _ = members.evaluate(members.mean + r)
-    prior = 0.5 * np.einsum("mi,mij,mj->m", r, members.precision, r)
+def value(components: ComponentBatch, theta: np.ndarray, cells) -> np.ndarray:  # type: ignore[no-untyped-def]
+    g, miss, _ = components.evaluate(theta)
+    r = theta - components.mean
+    if isinstance(components, FormulaBatch):
+        r = r * components.free
+        g, miss, _ = components.evaluate(components.mean + r)
+    prior = 0.5 * np.einsum("mi,mij,mj->m", r, components.precision, r)
     return prior - np.log(g) @ cells.hits - np.log(miss) @ (cells.mass - cells.hits)
 
 
@@ -155,7 +157,7 @@ def test_rows_in_any_order_give_the_same_bits() -> None:
 def test_cells_change_nothing_that_matters() -> None:
     """A million rows fit like the few hundred cells they fall into."""
     sample = drawn("D4", 200_000)
-    cells = cells_of(sample)
+    cells = cells_for_fit(sample)
     assert cells.mass.size < 600
     assert cells.mass.sum() == pytest.approx(sample.n)
     few = drawn("D4", 1000)
@@ -313,7 +315,7 @@ def test_bands_are_drawn_from_shapes_that_can_move() -> None:
 
 
 def test_draws_of_one_shape_have_the_textbook_variance() -> None:
-    # One member, slope+shift: var η = (1, x) H⁻¹ (1, x)' with H the information plus the prior's precision.
+    # One component, slope+shift: var η = (1, x) H⁻¹ (1, x)' with H the information plus the prior's precision.
     sample = drawn("D4", 3000)
     mixture = averaged_mixture(sample)
     index = mixture.batches[0].kinds.index(("slope+shift", ""))
@@ -321,8 +323,8 @@ def test_draws_of_one_shape_have_the_textbook_variance() -> None:
     weights[index] = 1.0
     alone = replace(mixture, weights=weights)
     x = np.array([-1.0, 0.0, 2.0])
-    u, _, shift, _ = alone.curve.members[0].theta
-    cells = cells_of(sample)
+    u, _, shift, _ = alone.curve.components[0].theta
+    cells = cells_for_fit(sample)
     g = sigmoid(np.exp(u) * cells.log_odds + shift)
     design = np.stack([np.exp(u) * cells.log_odds, np.ones(cells.mass.size)])
     prior = Prior()

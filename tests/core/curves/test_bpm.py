@@ -51,7 +51,7 @@ def test_optimum_agrees_with_scipy(name):
     columns = BETA.columns(np.log(bins.confidences) - np.log(bins.complements))
 
     def residuals(theta):
-        d = 1 / (1 + np.exp(-theta @ columns)) - bins.hit_rates
+        d = 1 / (1 + np.exp(-theta @ columns)) - bins.accuracies
         return np.sqrt(bins.mass * np.expm1(d * d)) * np.sign(d)
 
     found = least_squares(residuals, [1, 1, 0], bounds=([0, 0, -50], [50, 50, 50]), xtol=1e-14, ftol=1e-14, gtol=1e-14)

@@ -9,9 +9,11 @@ from bpmcli.core.calibrators import FitOptions
 from bpmcli.core.calibrators.averaged import Averaged, calibrator_of, posterior_draws
 from bpmcli.core.calibrators.band import curve_band
 from bpmcli.core.compare.truths import TRUTHS, simulate
-from bpmcli.core.curves.averaged.mixture import AveragedCurve, averaged_mixture, fit_averaged
+from bpmcli.core.curves.averaged.cells import Cells, cells_for_fit
+from bpmcli.core.curves.averaged.curve import AveragedCurve
+from bpmcli.core.curves.averaged.mixture import averaged_mixture, fit_averaged
 from bpmcli.core.curves.averaged.monotone import NO_ROWS, NOWHERE, mass_at, rising, stretch_that_falls
-from bpmcli.core.curves.averaged.shapes import Cells, Member, cells_of
+from bpmcli.core.curves.averaged.shapes import Component
 from bpmcli.core.curves.averaged.tce import tce_averaged
 from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import Floats, Sample, sample_from_log_odds, sigmoid
@@ -30,8 +32,8 @@ def falling(n: int = 20_000, seed: int = 0) -> Rows:
     return Rows(x, rng.random(n) < true_rate(x))
 
 
-def bends(*slopes: float) -> Member:
-    return Member("bends", "", (0.0, *slopes), tuple(range(len(slopes) - 1)))
+def bends(*slopes: float) -> Component:
+    return Component("bends", "", (0.0, *slopes), tuple(range(len(slopes) - 1)))
 
 
 def least_squares(values: Floats, mass: Floats) -> Floats:
@@ -46,9 +48,9 @@ def least_squares(values: Floats, mass: Floats) -> Floats:
 def test_projection_is_the_least_squares_one() -> None:
     rng = np.random.default_rng(0)
     cells = Cells(np.sort(rng.normal(1, 1.5, 60)), rng.integers(1, 9, 60).astype(float), np.zeros(60))
-    members, weights = (bends(1.0, -2.0, 1.5, -0.5), bends(0.5, 0.1, 0.2, 1.0)), (0.7, 0.3)
-    stretch = stretch_that_falls(members, weights, cells)
-    plain, held = AveragedCurve(members, weights), AveragedCurve(members, weights, stretch)
+    components, weights = (bends(1.0, -2.0, 1.5, -0.5), bends(0.5, 0.1, 0.2, 1.0)), (0.7, 0.3)
+    stretch = stretch_that_falls(components, weights, cells)
+    plain, held = AveragedCurve(components, weights), AveragedCurve(components, weights, stretch)
     assert held(cells.log_odds)[0] == pytest.approx(least_squares(plain(cells.log_odds)[0], cells.mass), abs=1e-7)
     # Least squares keeps the mean.
     assert cells.mass @ held(cells.log_odds)[0] == pytest.approx(cells.mass @ plain(cells.log_odds)[0], rel=1e-7)
@@ -59,14 +61,16 @@ def test_projection_is_the_least_squares_one() -> None:
 
 
 def test_nothing_is_held_where_nothing_falls() -> None:
-    cells = cells_of(simulate(TRUTHS["D4"], 500, np.random.default_rng(0)).sample())
-    assert stretch_that_falls((bends(1.0, 0.0, 0.5), Member("identity", "", (0.0,) * 4)), (0.5, 0.5), cells) is NOWHERE
+    cells = cells_for_fit(simulate(TRUTHS["D4"], 500, np.random.default_rng(0)).sample())
+    assert (
+        stretch_that_falls((bends(1.0, 0.0, 0.5), Component("identity", "", (0.0,) * 4)), (0.5, 0.5), cells) is NOWHERE
+    )
 
 
 def test_a_curve_that_only_falls_is_the_hit_rate() -> None:
     cells = Cells(np.linspace(-3, 3, 50), np.ones(50), np.zeros(50))
-    members = (bends(-1.0, -1.0),)
-    g, miss = AveragedCurve(members, (1.0,), stretch_that_falls(members, (1.0,), cells))(GRID)
+    components = (bends(-1.0, -1.0),)
+    g, miss = AveragedCurve(components, (1.0,), stretch_that_falls(components, (1.0,), cells))(GRID)
     assert g == pytest.approx(np.full(GRID.size, 0.5), abs=1e-6)
     assert g + miss == pytest.approx(np.ones(GRID.size), abs=1e-15)
 
@@ -74,12 +78,12 @@ def test_a_curve_that_only_falls_is_the_hit_rate() -> None:
 def test_saturated_falls_keep_their_digits() -> None:
     # 1 − g falls to e^-36, rises to e^-35.2 and falls again: g itself rounds to 1 on the way.
     cells = Cells(np.linspace(34.5, 37.3, 80), np.ones(80), np.zeros(80))
-    members = (Member("bends", "", (0.0, 1.0, -1.0, 1.0), (36.0, 36.8)),)
-    curve = AveragedCurve(members, (1.0,), stretch_that_falls(members, (1.0,), cells))
+    components = (Component("bends", "", (0.0, 1.0, -1.0, 1.0), (36.0, 36.8)),)
+    curve = AveragedCurve(components, (1.0,), stretch_that_falls(components, (1.0,), cells))
     miss = curve(np.linspace(34.5, 37.3, 400))[1]
     assert np.all(np.diff(miss) <= 0)
     assert curve(np.array([36.1]))[1] == curve(np.array([36.7]))[1]
-    wanted = -least_squares(-AveragedCurve(members, (1.0,))(cells.log_odds)[1], cells.mass)
+    wanted = -least_squares(-AveragedCurve(components, (1.0,))(cells.log_odds)[1], cells.mass)
     assert curve(cells.log_odds)[1] == pytest.approx(wanted, rel=1e-6, abs=0)
 
 
@@ -124,19 +128,19 @@ def test_draws_and_band_do_not_fall() -> None:
 def test_only_what_falls_is_replaced() -> None:
     # Slopes below 0 beyond the rows do not count: nothing falls there.
     cells = Cells(np.linspace(-3, 3, 61), np.ones(61), np.zeros(61))
-    members = (Member("bends", "", (0.0, -1.0, 1.0, -1.0, 1.0, -1.0), (-3.0, 0.0, 1.0, 3.0)),)
-    stretch = stretch_that_falls(members, (1.0,), cells)
+    components = (Component("bends", "", (0.0, -1.0, 1.0, -1.0, 1.0, -1.0), (-3.0, 0.0, 1.0, 3.0)),)
+    stretch = stretch_that_falls(components, (1.0,), cells)
     assert -3 < stretch.log_odds[0] < 0
     assert 1 < stretch.log_odds[-1] < 3
     outside = np.concatenate([np.linspace(-40, -2.5, 99), np.linspace(2.6, 40, 99)])
     assert np.array_equal(
-        AveragedCurve(members, (1.0,), stretch)(outside)[0], AveragedCurve(members, (1.0,))(outside)[0]
+        AveragedCurve(components, (1.0,), stretch)(outside)[0], AveragedCurve(components, (1.0,))(outside)[0]
     )
 
 
 def test_saturated_cells_at_one_place_all_count() -> None:
     x = np.sort(np.random.default_rng(0).uniform(30, 300, 3000))
-    cells = cells_of(sample_from_log_odds(x, np.ones(3000)))
+    cells = cells_for_fit(sample_from_log_odds(x, np.ones(3000)))
     assert np.unique(cells.log_odds).size < cells.log_odds.size
     assert mass_at(np.unique(cells.log_odds), cells).sum() == pytest.approx(3000)
 

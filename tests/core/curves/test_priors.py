@@ -153,7 +153,7 @@ def test_log_odds_in_the_hundreds_are_no_worse_than_flat():
     rng = np.random.default_rng(2)
     sample = sample_from_log_odds(rng.normal(0, 500, 900), rng.random(900) < 0.3)
     bins = scheme_bins(sample, scheme_counts(900))
-    flat = float(bins.mass @ np.expm1((sample.accuracy - bins.hit_rates) ** 2))
+    flat = float(bins.mass @ np.expm1((sample.accuracy - bins.accuracies) ** 2))
     for name in PAIRS:
         assert fit_bpm(sample, family=FAMILIES[name]).objective - 1 <= flat * (1 + 1e-9)
 
@@ -179,7 +179,7 @@ def test_row_order_does_not_matter_bit_for_bit(name):
 
 def test_what_was_published_with_the_beta_family_is_refused_with_others():
     sample = drawn("D3", 500)
-    with pytest.raises(UsageError, match="--variant authors is of the paper's own curve, not of log-log"):
+    with pytest.raises(UsageError, match="--variant authors works with the paper's own curve family, not with log-log"):
         fit_bpm(sample, variant="authors", family=FAMILIES["log-log"])
     with pytest.raises(UsageError, match="--optimizer nelder-mead"):
         fit_bpm(sample, optimizer="nelder-mead", family=IDENTITY)

@@ -1,6 +1,6 @@
-"""Log-odds that are piecewise linear in log-odds: where the knots lie, and what lies between and beyond them.
+"""The shape `bends`: log-odds of g that are piecewise linear in the log-odds of s.
 
-θ is the shift c and the slopes, from the one below the first knot to the one above the last.
+θ holds the shift c, then the slopes from below the first knot to above the last.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from bpmcli.core.data.sample import BARE_LIMIT, Floats
 
 MOST_KNOTS = 64
 KNOT_GROWTH = 4.3
-"""Knots grow like 4.3 N^¼: more rows show finer bends."""
+"""The number of knots grows like 4.3 N^¼, because more rows can show finer bends."""
 ROWS_PER_KNOT = 10
 KNOT_GAP = 0.02
 BEYOND = 4.0
-"""Bends go on for this far in log-odds beyond the outermost rows, then with their mean slope."""
+"""Beyond the outermost rows the outer slope is kept for this many log-odds; after that the mean slope is used."""
 
 
 def knots_of(log_odds: Floats, mass: Floats) -> Floats:
-    """The outermost rows and quantiles between them."""
+    """Knots at the outermost rows and at quantiles between them."""
     middle = np.cumsum(mass) - mass / 2
     total = float(np.sum(mass))
     n = int(min(KNOT_GROWTH * total**0.25, total / ROWS_PER_KNOT, MOST_KNOTS))
@@ -42,14 +42,14 @@ def bent(theta: Floats, knots: Floats, log_odds: Floats) -> Floats:
 
 
 def near(log_odds: Floats, knots: Floats) -> tuple[Floats, Floats]:
-    """The closest log-odds that the bends reach, and how far beyond they are."""
+    """Log-odds clipped to the range of the bends, and how far beyond that range they are."""
     bare = np.clip(log_odds, -BARE_LIMIT, BARE_LIMIT)
     x = np.clip(bare, knots[0] - BEYOND, knots[-1] + BEYOND)
     return x, bare - x
 
 
 def shares(knots: Floats) -> Floats:
-    """Widths of the segments over that of all rows; the two of a single knot count alike."""
+    """Width of each segment as a share of the range of all rows. With a single knot, both segments count ½."""
     if knots.size == 1:
         return np.full(2, 0.5)
     found: Floats = np.diff(knots, prepend=knots[0], append=knots[-1]) / (knots[-1] - knots[0])
@@ -57,25 +57,25 @@ def shares(knots: Floats) -> Floats:
 
 
 def slope_beyond(slopes: Floats, knots: Floats) -> Floats:
-    """The mean slope over the rows, which does not fall."""
+    """The mean slope over the rows, or 0 if that is negative."""
     found: Floats = np.maximum(slopes @ shares(knots)[:, None], 0.0)
     return found
 
 
 def outside_up(slopes: Floats) -> Floats:
-    """The outermost slopes, where no rows are, do not fall."""
+    """Slopes with the outermost two, where there are no rows, set to at least 0."""
     out: Floats = slopes.copy()
     out[..., [0, -1]] = np.maximum(out[..., [0, -1]], 0.0)
     return out
 
 
 def ramps(x: Floats, knots: Floats) -> Floats:
-    """∫ₐˣ of the indicator of each segment: η = a + c + ramps @ slopes, which is x + c if all slopes are 1."""
+    """How much of each segment lies between the anchor a and x: η = a + c + ramps @ slopes."""
     edges = np.concatenate([[-np.inf], knots, [np.inf]])
     found: Floats = np.clip(x[:, None], edges[:-1], edges[1:]) - np.clip(anchor(knots), edges[:-1], edges[1:])
     return found
 
 
 def anchor(knots: Floats) -> float:
-    """0, or the row closest to it: the slopes outside the rows must not move what is inside."""
+    """0, or the knot closest to 0: slopes outside the range of the rows must not move the curve inside it."""
     return float(np.clip(0.0, knots[0], knots[-1]))

@@ -7,7 +7,8 @@ import math
 
 import numpy as np
 
-from bpmcli.core.curves.averaged.mixture import AveragedCurve, prior_share
+from bpmcli.core.curves.averaged.curve import AveragedCurve
+from bpmcli.core.curves.averaged.mixture import prior_share
 from bpmcli.core.data.sample import BARE_LIMIT, Floats, Sample
 
 NOTICEABLE = 0.01

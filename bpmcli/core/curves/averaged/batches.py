@@ -1,0 +1,200 @@
+"""Components that are fitted together: their priors, and g with its derivatives on the cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bpmcli.core.curves.averaged import bends
+from bpmcli.core.curves.averaged.cells import Cells
+from bpmcli.core.curves.averaged.shapes import (
+    ENDS,
+    FREE,
+    SHAPES,
+    SLOTS,
+    Component,
+    Prior,
+    clipped_sigmoid_pair,
+    shape_with_derivatives,
+)
+from bpmcli.core.curves.families import log_complement, log_confidence
+from bpmcli.core.data.sample import Floats, Ints
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Evaluated = tuple[Floats, Floats, Floats]
+"""g and 1 − g of every component at every cell, and ∂g/∂θ: (M, n), (M, n), (M, d, n)."""
+
+BOX = 12.0
+"""A slope of e^12 is already a step, and a ceiling of σ(12) cannot be told from 1."""
+
+BEND_ENDS = ("", "ceiling")
+
+
+class ComponentBatch:
+    """Components with the same number of parameters, as arrays."""
+
+    kinds: Sequence[tuple[str, str]]
+    """Shape and end of every component."""
+    mean: Floats
+    precision: Floats
+    """(M, d, d). A parameter that a component does not use has mean 0, precision 1 and derivative 0."""
+    box: Floats
+    """θ stays within ± this."""
+    ends: Ends
+
+    def take(self, rows: Ints) -> Self:
+        """Some of the components, in the same order."""
+        part = copy(self)
+        part.kinds = [self.kinds[i] for i in rows.tolist()]
+        part.mean, part.precision, part.ends = self.mean[rows], self.precision[rows], self.ends.take(rows)
+        return part
+
+    def place(self, log_odds: Floats) -> None:
+        """Choose the log-odds at which `evaluate` works from now on."""
+        raise NotImplementedError
+
+    def evaluate(self, theta: Floats) -> Evaluated:
+        """g, 1 − g and the derivatives of g for one θ per component."""
+        raise NotImplementedError
+
+    def bend(self, theta: Floats) -> Floats:
+        """∂²g/∂θ² over ∂g/∂θ for parameters in which g is not linear: 1 for a log slope, 1 − 2σ(k) for an end."""
+        raise NotImplementedError
+
+    def components(self, theta: Floats) -> list[Component]:
+        """Every component with its parameters, as a curve."""
+        raise NotImplementedError
+
+
+class Ends:
+    """Ceilings and floors of the components of a batch."""
+
+    def __init__(self, ends: Sequence[str], prior: Prior) -> None:
+        settings = {"": (0.0, 1.0), "ceiling": prior.ceiling, "floor": prior.floor}
+        self.mean, self.sd = np.array([settings[end] for end in ends]).T
+        self.ceiling, self.floor = (np.array([[float(end == kind)] for end in ends]) for kind in ("ceiling", "floor"))
+
+    def take(self, rows: Ints) -> Ends:
+        """The ends of some of the components."""
+        part = copy(self)
+        part.mean, part.sd = self.mean[rows], self.sd[rows]
+        part.ceiling, part.floor = self.ceiling[rows], self.floor[rows]
+        return part
+
+    def apply(self, h: Floats, miss: Floats, slopes: Floats, k: Floats) -> Evaluated:
+        """g from h; ∂g/∂k is appended to the derivatives of h."""
+        keep, drop = clipped_sigmoid_pair(k[:, None])
+        ended = self.ceiling + self.floor
+        keep, drop = np.where(ended, keep, 1.0), drop * ended
+        by_end = keep * drop * (self.ceiling * h - self.floor * miss)
+        jacobian = np.concatenate([slopes * keep[:, :, None], by_end[:, None]], axis=1)
+        return keep * h + drop * self.floor, keep * miss + drop * self.ceiling, jacobian
+
+
+class FormulaBatch(ComponentBatch):
+    """The seven shapes, each free, with a ceiling and with a floor."""
+
+    def __init__(self, cells: Cells, prior: Prior) -> None:
+        self.place(cells.log_odds)
+        self.kinds = [(shape, end) for shape in SHAPES for end in ENDS]
+        free = [[slot in FREE[shape] for slot in SLOTS[:3]] + [bool(end)] for shape, end in self.kinds]
+        self.free = np.array(free)
+        self.box = np.full(4, BOX)
+        self.ends = Ends([end for _, end in self.kinds], prior)
+        scales = [[prior.slope, prior.asymmetry, prior.shift, sd] for sd in self.ends.sd]
+        self.precision = np.where(self.free, 1.0 / np.square(scales), 1.0)[:, :, None] * np.eye(4)
+        shift = {"odds": prior.odds_shift}
+        self.mean = np.array(
+            [[0.0, 0.0, shift.get(shape, 0.0), k] for (shape, _), k in zip(self.kinds, self.ends.mean, strict=True)]
+        )
+
+    def take(self, rows: Ints) -> Self:
+        part = super().take(rows)
+        part.free = self.free[rows]
+        return part
+
+    def place(self, log_odds: Floats) -> None:
+        self.log_s, self.log_q = log_confidence(log_odds), -log_complement(log_odds)
+
+    def evaluate(self, theta: Floats) -> Evaluated:
+        # The first four shapes are `beta` with some parameters held at zero.
+        bases = SHAPES[3:]
+        own = [max(SHAPES.index(shape) - 3, 0) for shape, _ in self.kinds]
+        cuts = np.searchsorted(own, np.arange(1, len(bases)))
+        parts = [
+            shape_with_derivatives(shape, rows, self.log_s, self.log_q)
+            for shape, rows in zip(bases, np.split(theta, cuts), strict=True)
+        ]
+        h, miss, slopes = (np.concatenate(values) for values in zip(*parts, strict=True))
+        g, below, jacobian = self.ends.apply(h, miss, slopes, theta[:, 3])
+        return g, below, jacobian * self.free[:, :, None]
+
+    def bend(self, theta: Floats) -> Floats:
+        out = np.zeros_like(theta)
+        out[:, 0] = 1.0
+        out[:, 3] = -np.tanh(theta[:, 3] / 2)
+        return out
+
+    def components(self, theta: Floats) -> list[Component]:
+        rows = np.where(self.free, theta, 0.0)
+        return [Component(*kind, tuple(row)) for kind, row in zip(self.kinds, rows.tolist(), strict=True)]
+
+
+class BendBatch(ComponentBatch):
+    """The `bends` components: random walks of the slope, one for each step size and end."""
+
+    def __init__(self, cells: Cells, prior: Prior) -> None:
+        self.knots = bends.knots_of(cells.log_odds, cells.mass)
+        self.place(cells.log_odds)
+        self.kinds = [("bends", end) for end in BEND_ENDS] * len(prior.bends)
+        self.ends = Ends([end for _, end in self.kinds], prior)
+        k = self.knots.size + 1
+        # Slopes between close knots may be large; their prior alone keeps them in bounds.
+        self.box = np.concatenate([np.full(k + 1, np.inf), [BOX]])
+        step = np.diff(np.eye(k), axis=0)
+        self.precision = np.zeros((len(self.kinds), k + 2, k + 2))
+        self.precision[:, 0, 0] = 1.0 / prior.shift**2
+        self.precision[:, -1, -1] = 1.0 / self.ends.sd**2
+        for i, sd in enumerate(np.repeat(prior.bends, len(BEND_ENDS))):
+            self.precision[i, 1:-1, 1:-1] = step.T @ step / sd**2 + np.eye(k) / (prior.slope**2 * k)
+        self.mean = np.zeros((len(self.kinds), k + 2))
+        self.mean[:, 1:-1] = 1.0
+        self.mean[:, -1] = self.ends.mean
+
+    def start(self, formulas: FormulaBatch, theta: Floats) -> Floats:
+        """Where the fit begins: all slopes equal, taken from the fitted `slope+shift` with the same end."""
+        rows = [formulas.kinds.index(("slope+shift", end)) for _, end in self.kinds]
+        u, _, c, k = theta[rows].T
+        slope, anchor = np.exp(u), bends.anchor(self.knots)
+        slopes = np.repeat(slope[:, None], self.knots.size + 1, axis=1)
+        return np.column_stack([c + (slope - 1.0) * anchor, slopes, k])
+
+    def place(self, log_odds: Floats) -> None:
+        x, self.beyond = bends.near(log_odds, self.knots)
+        self.ramps = bends.ramps(x, self.knots).T
+        self.reach = self.ramps + bends.shares(self.knots)[:, None] * self.beyond
+
+    def evaluate(self, theta: Floats) -> Evaluated:
+        slopes = bends.outside_up(theta[:, 1:-1])
+        bent = slopes @ self.ramps + theta[:, :1] + bends.anchor(self.knots)
+        h, miss = clipped_sigmoid_pair(bent + bends.slope_beyond(slopes, self.knots) * self.beyond)
+        rate = (h * miss)[:, None]
+        by_slope = rate * self.reach * (slopes == theta[:, 1:-1])[:, :, None]
+        return self.ends.apply(h, miss, np.concatenate([rate, by_slope], axis=1), theta[:, -1])
+
+    def bend(self, theta: Floats) -> Floats:
+        out = np.zeros_like(theta)
+        out[:, -1] = -np.tanh(theta[:, -1] / 2)
+        return out
+
+    def components(self, theta: Floats) -> list[Component]:
+        knots = tuple(self.knots.tolist())
+        return [
+            Component("bends", end, tuple(row if end else row[:-1]), knots)
+            for (_, end), row in zip(self.kinds, theta.tolist(), strict=True)
+        ]
