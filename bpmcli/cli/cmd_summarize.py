@@ -38,7 +38,7 @@ def summarize(
     from bpmcli.engines.scale import summarise_inputs
     from bpmcli.io.outputs import output_paths, spare_inputs
     from bpmcli.io.paths import expand
-    from bpmcli.io.summaries import write_summary
+    from bpmcli.io.summary_files import write_summary
     from bpmcli.tasks.summarise import Piece, Summarise
 
     output.resolve()

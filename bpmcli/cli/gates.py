@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from bpmcli.cli.options import check_level
 from bpmcli.core.metrics import METRICS
 from bpmcli.errors import BpmError, DataError, UsageError
-from bpmcli.io.documents import load_document
 from bpmcli.tasks.measure import title
 
 SCHEMA, VERSION = "bpmcli/metrics", 1
@@ -99,7 +98,7 @@ def judge(
                         "measure both the same way (--event, --weight)",
                     )
             for gate in rises:
-                old = _number(before, gate.metric)
+                old = before["metrics"].get(gate.metric, {}).get("value")
                 if old is None:
                     raise DataError(
                         f"the baseline has no {gate.metric} for {title(record)}", "save it again with --format json"
@@ -108,15 +107,6 @@ def judge(
                 passed = value is not None and value - old <= gate.limit
                 verdicts.append(Verdict(title(record), gate.metric, gate.limit, value, passed, old))
     return verdicts
-
-
-def _number(record: Mapping[str, Any], metric: str) -> float | None:
-    """A finite value of a saved run, whatever has been done to the file."""
-    try:
-        value = record["metrics"][metric]["value"]
-    except (KeyError, TypeError, IndexError):
-        return None
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value) else None
 
 
 def interval_level(interval: float | None, confidence: float | None, gated: bool) -> float:
@@ -140,14 +130,12 @@ def interval_level(interval: float | None, confidence: float | None, gated: bool
 
 def load_baseline(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """A saved `metrics --format json`, measured with the same options."""
+    from bpmcli.io.document_kinds import METRICS
+    from bpmcli.io.documents import load_document
+
     try:
-        document = load_document(path, SCHEMA, VERSION, "saved with `bpmcli metrics --format json`")
-        results = document.get("results")
-        if not isinstance(results, list) or not results or not all(isinstance(r, dict) for r in results):
-            raise DataError("has no results", "save it again with --format json")
-        theirs = document.get("options")
-        if not isinstance(theirs, dict):
-            raise DataError("has no options", "save it again with --format json")
+        document = load_document(path, METRICS)
+        theirs = document["options"]
         different = [k for k in options if theirs.get(k) != options[k]]
         if different:
             k = different[0]

@@ -188,7 +188,7 @@ def explain_inputs(items: Sequence[Input], options: InputOptions, format_: str) 
 
 
 def _explain_summary(path: str, options: InputOptions) -> list[tuple[str, str]]:
-    from bpmcli.io.summaries import read_stored
+    from bpmcli.io.summary_files import read_stored
 
     stored = read_stored(path, options)
     groups = [] if stored.by is None else [("group", f"{stored.by} ({len(stored.tables)} values)")]

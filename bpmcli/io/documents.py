@@ -1,12 +1,31 @@
-"""Our JSON documents: a schema name, a version, full precision, never NaN."""
+"""Every JSON document that bpmcli reads passes through this guarded loader.
+
+Size, nesting and numbers are limited before anything looks at a value, and every field must be as `document_kinds`
+describes it. An edited, damaged or hostile document therefore ends in exit code 3 and a sentence with the path of
+the value that is wrong: `results[0].target: must be …`.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from bpmcli import __version__
-from bpmcli.errors import DataError
+from bpmcli.errors import BpmError, DataError
+from bpmcli.io.document_kinds import Each, Is, Kind, Maybe
+
+LARGEST_FILE = 1 << 26
+"""Bytes. Python needs up to ten times as much memory for the values in a document."""
+
+MOST_CONTAINERS = 2_000_000
+"""Lists and objects: an empty one takes two bytes in the file and sixty in memory."""
+
+DEEPEST = 40
+"""Levels of nesting. Ours have eight."""
+
+LARGEST_INTEGER = 1 << 63
 
 
 def dumps(document: Any) -> str:
@@ -14,33 +33,137 @@ def dumps(document: Any) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def load_document(path: str, schema: str, version: int, origin: str) -> dict[str, Any]:
-    """A JSON document of ours: right schema, a version this tool knows."""
+def load_document(path: str, kind: Kind) -> dict[str, Any]:
+    """A document of this kind from a file, local or remote: a version that we know, and every field as described."""
+    from bpmcli.io.remote import read_start
+
     try:
-        with open(path, encoding="utf-8") as f:
-            document = json.load(f, parse_constant=_refuse_constant)
-    except FileNotFoundError:
-        raise DataError("no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "not text"
-        raise DataError(f"cannot be read ({why})", f"give a file {origin}") from None
-    except (json.JSONDecodeError, RecursionError, ValueError) as error:
-        where = "nested too deeply, or a number too long"
-        if isinstance(error, json.JSONDecodeError):
-            where = f"line {error.lineno}: {error.msg}"
-        raise DataError(f"is not JSON ({where})", f"give a file {origin}") from None
-    if not isinstance(document, dict) or document.get("schema") != schema:
+        raw = read_start(path, LARGEST_FILE + 1)
+    except BpmError as error:
+        raise type(error)(error.message, error.hint or f"give a file {kind.origin}") from None
+    return parse_document(raw, kind)
+
+
+def parse_document(raw: bytes | str, kind: Kind) -> dict[str, Any]:
+    """The same from its text."""
+    document = parse(raw, f"give a file {kind.origin}")
+    if not isinstance(document, dict) or document.get("schema") != kind.schema:
         found = document.get("schema") if isinstance(document, dict) else None
-        raise DataError(f"is not a {schema} file" + (f" but {found}" if found else ""), f"give a file {origin}")
-    if type(document.get("version")) is not int or document["version"] < 1:
-        raise DataError(f"'version' is {document.get('version')!r}")
-    if document["version"] > version:
+        shown = f" but {_shown(found)}" if found else ""
+        raise DataError(f"is not a {kind.schema} file{shown}", f"give a file {kind.origin}")
+    version = document.get("version")
+    if type(version) is not int or version < 1:
+        raise DataError(f"version: must be a whole number, 1 or more, found {_shown(version)}")
+    if version > kind.version:
         raise DataError(
-            f"has version {document['version']}, and this bpmcli ({__version__}) reads up to {version}",
+            f"has version {version}, and this bpmcli ({__version__}) reads up to {kind.version}",
             "upgrade: pip install -U bpmcli",
         )
+    check(document, kind.fields, "", f"give a file {kind.origin}")
     return document
 
 
-def _refuse_constant(name: str) -> float:
-    raise DataError(f"holds {name}, which is not a number")
+def parse(raw: bytes | str, hint: str) -> Any:
+    """Any JSON value of bounded size and depth, all of whose numbers are finite and all of whose text is Unicode."""
+    if len(raw) > LARGEST_FILE:
+        raise DataError(f"is larger than {LARGEST_FILE >> 20} MB, which no document of ours is", hint)
+    if _containers(raw) > MOST_CONTAINERS:
+        raise DataError(f"holds more than {MOST_CONTAINERS} lists and objects, which no document of ours does", hint)
+    try:
+        document = json.loads(raw)
+    except json.JSONDecodeError as error:
+        raise DataError(f"is not JSON (line {error.lineno}: {error.msg})", hint) from None
+    except UnicodeDecodeError:
+        raise DataError("is not JSON (not text)", hint) from None
+    except RecursionError:
+        raise DataError(f"is nested more than {DEEPEST} levels deep", hint) from None
+    except ValueError:  # Python's own limit on digits
+        raise DataError("is not JSON (a number has thousands of digits)", hint) from None
+    _check_values(document, "", 0, hint)
+    return document
+
+
+def _containers(raw: bytes | str) -> int:
+    if isinstance(raw, str):
+        return raw.count("[") + raw.count("{")
+    return raw.count(b"[") + raw.count(b"{")
+
+
+def _check_values(value: Any, path: str, depth: int, hint: str) -> None:
+    if depth > DEEPEST:
+        raise DataError(f"{path[:60]}…: is nested more than {DEEPEST} levels deep", hint)
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            _check_text(name, path, hint)
+            _check_values(inner, _inside(path, name), depth + 1, hint)
+    elif isinstance(value, list):
+        for i, inner in enumerate(value):
+            if type(inner) is not float or inner - inner != 0.0:  # spares the path of every sound number
+                _check_values(inner, f"{path}[{i}]", depth + 1, hint)
+    elif isinstance(value, float):
+        if value - value != 0.0:
+            raise DataError(f"{path}: must be a finite number, found {value}", hint)
+    elif isinstance(value, str):
+        _check_text(value, path, hint)
+    elif isinstance(value, int) and not -LARGEST_INTEGER <= value < LARGEST_INTEGER:
+        raise DataError(f"{path}: a whole number of {len(str(abs(value)))} digits is too large", hint)
+
+
+def _check_text(text: str, path: str, hint: str) -> None:
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise DataError(f"{path}: holds half of a surrogate pair, which is not text", hint) from None
+
+
+def check(value: Any, shape: Any, path: str, hint: str | None = None) -> None:
+    """Refuse a value that does not have this shape, with the path of what is wrong."""
+    if isinstance(shape, Is):
+        if not shape.test(value):
+            raise DataError(f"{path}: must be {shape.words}, found {_shown(value)}", hint)
+    elif isinstance(shape, Maybe):
+        if value is not None:
+            check(value, shape.shape, path, hint)
+    elif isinstance(shape, list):
+        if not isinstance(value, list) or not value:
+            raise DataError(f"{path}: must be a list with at least one entry, found {_shown(value)}", hint)
+        for i, inner in enumerate(value):
+            check(inner, shape[0], f"{path}[{i}]", hint)
+    elif not isinstance(value, dict):
+        raise DataError(f"{path or 'it'}: must be an object, found {_shown(value)}", hint)
+    elif isinstance(shape, Each):
+        for name, inner in value.items():
+            check(inner, shape.shape, _inside(path, name), hint)
+    else:
+        _check_fields(value, shape, path, hint)
+
+
+def _check_fields(value: dict[str, Any], shape: Mapping[str, Any], path: str, hint: str | None) -> None:
+    for name, inner in shape.items():
+        if name not in value and not isinstance(inner, Maybe):
+            raise DataError(f"{_inside(path, name)}: is missing", hint)
+        check(value.get(name), inner, _inside(path, name), hint)
+
+
+@contextmanager
+def inside(path: str) -> Iterator[None]:
+    """Errors raised here are about the value at this path."""
+    try:
+        yield
+    except DataError as error:
+        raise error.at(path) from None
+    except (TypeError, ValueError, LookupError, OverflowError, AttributeError) as error:
+        raise DataError(f"{path}: cannot be used ({error})", "was the file edited?") from None
+
+
+def _inside(path: str, name: str) -> str:
+    plain = name if name.replace("_", "").replace("-", "").isalnum() else json.dumps(name[:60])
+    return f"{path}.{plain}" if path else plain
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, (dict, list)):
+        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
+    text = json.dumps(value)
+    return text if len(text) <= 40 else f"{text[:40]}…"

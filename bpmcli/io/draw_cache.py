@@ -1,7 +1,8 @@
-"""Finished draws of a benchmark on disk, so that an interrupted run goes on where it stopped.
+"""Finished draws of a benchmark on disk, so that an interrupted run continues where it stopped.
 
-One JSON object per line: first what the values hang on, then one data set each. The file is replaced as
-a whole, so it is always complete; a draw that was not saved is drawn again, from its own seed.
+One JSON object per line: first everything that the values depend on and a checksum of the other lines, then one
+data set each. The file is replaced as a whole, so it is always complete; a draw that was not saved is drawn again,
+from its own seed.
 """
 
 from __future__ import annotations
@@ -10,55 +11,65 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bpmcli import __version__
 from bpmcli.errors import DataError
-from bpmcli.io.writers import write_text
+from bpmcli.io.atomic import write_text
+from bpmcli.io.document_kinds import DRAW, DRAWS
+from bpmcli.io.documents import LARGEST_FILE, check, parse, parse_document
+from bpmcli.io.remote import read_start
 
-SCHEMA = "bpmcli/draws"
 EVERY = 5.0
 """Seconds between two saves."""
 
 
 def _code() -> bytes:
-    """All of the arithmetic: draws of other code are not ours, whatever its version says."""
+    """The source of all arithmetic: values that other code computed are not reused, whatever its version number."""
     core = Path(__file__).resolve().parent.parent / "core"
     return b"".join(path.read_bytes() for path in sorted(core.rglob("*.py")))
+
+
+def _digest(lines: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 class DrawCache:
     """Values by the identity of their draw."""
 
     def __init__(self, path: str, setting: Mapping[str, Any]) -> None:
-        """`setting` is everything but the draw that decides the values; another one is refused."""
+        """`setting` is everything that decides the values apart from the draw; a file with another one is refused."""
         self.path = path
         text = json.dumps(setting, sort_keys=True, default=list)
         digest = hashlib.sha256(text.encode() + _code()).hexdigest()
-        self.header = {"schema": SCHEMA, "version": 1, "tool": f"bpmcli {__version__}", "setting": digest}
+        self.header = {
+            "schema": DRAWS.schema,
+            "version": DRAWS.version,
+            "tool": f"bpmcli {__version__}",
+            "setting": digest,
+        }
         self.values: dict[str, Any] = self._load() if os.path.exists(path) else {}
         self.unsaved, self.saved_at = 0, time.monotonic()
 
     def _load(self) -> dict[str, Any]:
+        hint = "name another file, or delete this one"
         try:
-            with open(self.path, encoding="utf-8") as f:
-                lines = [json.loads(line) for line in f]
-            header, entries = lines[0], lines[1:]
-            if header["schema"] != SCHEMA:
-                raise KeyError
-            values = {entry["draw"]: entry["values"] for entry in entries}
-        except OSError as error:
-            raise DataError(f"{self.path}: cannot be read ({error.strerror})") from None
-        except (ValueError, KeyError, TypeError, IndexError):
-            raise DataError(f"{self.path}: does not hold the draws of a benchmark", "name another file") from None
-        if header != self.header:
-            raise DataError(
-                f"{self.path}: holds draws of other options, another seed or another version of bpmcli",
-                "name another file, or delete this one",
-            )
-        return values
+            first, *lines = read_start(self.path, LARGEST_FILE + 1).decode("utf-8", "replace").splitlines() or [""]
+            header = parse_document(first, DRAWS)
+            if header["setting"] != self.header["setting"]:
+                raise DataError("holds draws of other options, another seed or another version of bpmcli", hint)
+            if header["content"] != _digest(lines):
+                raise DataError("was changed since it was written, or is incomplete", hint)
+            entries = [parse(line, hint) for line in lines]
+            for number, entry in enumerate(entries, 2):
+                check(entry, DRAW, f"line {number}", hint)
+                if set(entry["values"]) != set(entries[0]["values"]):
+                    raise DataError(f"line {number}.values: other names than in line 2", hint)
+        except DataError as error:
+            raise error.at(self.path) from None
+        return {entry["draw"]: entry["values"] for entry in entries}
 
     def add(self, draw: str, values: Any) -> None:
         """Keep the values; on disk every few seconds."""
@@ -70,6 +81,7 @@ class DrawCache:
     def save(self) -> None:
         """Replace the file, if there is anything new."""
         if self.unsaved:
-            entries = ({"draw": draw, "values": values} for draw, values in self.values.items())
-            write_text(self.path, "".join(json.dumps(line) + "\n" for line in [self.header, *entries]))
+            entries = [json.dumps({"draw": draw, "values": values}) for draw, values in self.values.items()]
+            first = json.dumps({**self.header, "content": _digest(entries)})
+            write_text(self.path, "".join(f"{line}\n" for line in [first, *entries]))
         self.unsaved, self.saved_at = 0, time.monotonic()

@@ -11,11 +11,8 @@ from bpmcli.core.calibrators import METHODS, Calibrator, Fitted
 from bpmcli.core.calibrators.grouped import GroupFit, Groups, load_groups
 from bpmcli.core.data.rows import Rows
 from bpmcli.errors import BpmError, DataError
-from bpmcli.io.documents import dumps, load_document
-
-SCHEMA = "bpmcli/calibrator"
-VERSION = 2
-"""2: with a calibrator per group. Files without groups stay at 1, which every release reads."""
+from bpmcli.io.document_kinds import CALIBRATOR
+from bpmcli.io.documents import dumps, inside, load_document
 
 
 @dataclass(frozen=True)
@@ -53,8 +50,8 @@ def describe(
     """The document that `fit` writes."""
     sample = rows.sample
     return {
-        "schema": SCHEMA,
-        "version": VERSION if groups else 1,
+        "schema": CALIBRATOR.schema,
+        "version": CALIBRATOR.version if groups else 1,
         "tool": f"bpmcli {__version__}",
         "method": method,
         "target": rows.target,
@@ -73,27 +70,24 @@ def describe(
 
 
 def load_params(path: str) -> Params:
-    """Read and check a parameter file."""
+    """Read and check a parameter file, local or remote."""
     try:
-        document = load_document(path, SCHEMA, VERSION, "written by `bpmcli fit`")
-        method = document.get("method")
-        if not isinstance(method, str) or method not in METHODS:
-            raise DataError(f"unknown method '{method}'", "known: " + ", ".join(METHODS))
-        parameters = document.get("parameters")
-        if not isinstance(parameters, dict):
-            raise DataError("'parameters' is missing", "is this file written by `bpmcli fit`?")
-        target = document.get("target")
-        if target not in ("top-label", "event"):
-            raise DataError(f"'target' is {target!r}, not 'top-label' or 'event'")
-        try:
-            calibrator = METHODS[method].calibrator.from_parameters(parameters)
-            grouping = document.get("grouping")
-            groups = None if grouping is None else load_groups(grouping, method)
-        except TypeError as error:
-            raise DataError(f"bad parameters: {error}") from None
-        return Params(method, calibrator, target, document, groups)
+        return params_of(load_document(path, CALIBRATOR))
     except BpmError as error:
         raise error.at(path) from None
+
+
+def params_of(document: Mapping[str, Any]) -> Params:
+    """The calibrators that a checked document describes."""
+    method = document["method"]
+    if method not in METHODS:
+        raise DataError(f"method: '{method}' is unknown", "known: " + ", ".join(METHODS))
+    with inside("parameters"):
+        calibrator = METHODS[method].calibrator.from_parameters(document["parameters"])
+    grouping = document.get("grouping")
+    with inside("grouping"):
+        groups = None if grouping is None else load_groups(grouping, method)
+    return Params(method, calibrator, document["target"], document, groups)
 
 
 __all__ = ["Params", "checksum", "describe", "dumps", "load_params"]

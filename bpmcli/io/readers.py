@@ -17,9 +17,10 @@ from bpmcli.core.data.log_odds import (
 )
 from bpmcli.core.data.notices import Notice, notice
 from bpmcli.core.data.rows import EVENT, TOP_LABEL, Rows, pool
-from bpmcli.core.data.sample import BARE_LIMIT, Floats
+from bpmcli.core.data.sample import BARE_LIMIT, LOG_ODDS_LIMIT, Floats
 from bpmcli.errors import BpmError, DataError
 from bpmcli.io.columns import Array, Lists, to_arrow
+from bpmcli.io.group_keys import group_names
 from bpmcli.io.layout import InputOptions, Layout, understand
 from bpmcli.io.outcomes import class_indices, hits_of, others, weights_of
 from bpmcli.io.sources import Batch, Source, open_source
@@ -156,7 +157,7 @@ def rows_of(
         labels = class_indices(batch.columns[layout.label], layout.classes, batch.start)
     groups = None
     if layout.group:
-        groups = np.asarray(batch.columns[layout.group]).astype(np.str_)
+        groups = group_names(np.asarray(batch.columns[layout.group]))
     logits = _logits(scores, layout, reduced) if distributions else None
     return Rows(
         reduced.log_odds, hits, weights, reduced.predictions, labels, groups, logits,
@@ -230,6 +231,7 @@ def _reduce(scores: Array, layout: Layout, first_row: int) -> Reduced:
         bad = ~np.isfinite(x)
         if bad.any():
             raise DataError(f"log-odds must be finite (row {first_row + int(np.flatnonzero(bad)[0]) + 1})")
+        x = np.clip(x, -LOG_ODDS_LIMIT, LOG_ODDS_LIMIT)
         ends = 0
     else:
         x = log_odds_of_confidences(scores, first_row, "probabilities" if layout.binary else "confidences")

@@ -1,13 +1,14 @@
-"""Paths with a scheme (s3://, gs://, hdfs://, https://): through fsspec, or pyarrow where that is not installed."""
+"""Paths with a scheme (s3://, gs://, hdfs://, https://): through fsspec, or pyarrow where fsspec is not installed."""
 
 from __future__ import annotations
 
 import os
 import re
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from bpmcli.errors import DataError, UsageError
+from bpmcli.errors import BpmError, DataError, UsageError
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 HINT = "pip install 'bpmcli[remote]'"
@@ -21,15 +22,62 @@ PACKAGES = {
 ARROW_SCHEMES = ("s3", "hdfs", "viewfs", "file")
 """What pyarrow opens itself. Not gs: without credentials it asks for them for a quarter of an hour, deaf to Ctrl-C."""
 
+TAGS = ("ETag", "etag", "md5Hash", "content_md5", "crc32c", "checksum", "LastModified", "mtime", "last_modified")
+"""What stores call the mark of an object's content, the most telling first."""
+
 
 def is_remote(path: str) -> bool:
     """Whether a path names a scheme; `file://` counts."""
     return _SCHEME.match(path) is not None
 
 
+def local_path(path: str) -> str:
+    """`file:///a/b` as /a/b; any other path as it is."""
+    if path[:7].lower() != "file://":
+        return path
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    parts = urlsplit(path)
+    if parts.netloc not in ("", "localhost"):
+        raise UsageError(f"{path}: file:// names files of this machine", "write three slashes: file:///folder/name")
+    return url2pathname(parts.path)
+
+
 def opened(path: str) -> Any:
     """Under `with`, what libraries open: the path itself if it is local, otherwise a seekable file."""
     return _open(path) if is_remote(path) else nullcontext(path)
+
+
+@contextmanager
+def reaching(path: str) -> Iterator[None]:
+    """Whatever a store throws becomes a sentence about this path: every store has exceptions of its own."""
+    try:
+        yield
+    except BpmError:
+        raise
+    except FileNotFoundError as error:
+        cause = error.__cause__
+        if cause is not None and not isinstance(cause, FileNotFoundError) and getattr(cause, "status", 0) != 404:
+            raise _unreachable(cause).at(path) from None
+        raise DataError(f"{path}: no such file") from None
+    except PermissionError as error:
+        raise DataError(
+            f"{path}: permission denied ({_one_line(error)})", "check the credentials and the name"
+        ) from None
+    except Exception as error:
+        raise _unreachable(error).at(path) from None
+
+
+def _unreachable(error: BaseException) -> DataError:
+    hint = "is the server up, and is its address right?"
+    if "credential" in f"{type(error).__name__} {error}".lower():
+        hint = "give credentials as the store expects them, for S3 AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    return DataError(f"cannot be reached ({_one_line(error)})", hint)
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 def _filesystem(path: str) -> tuple[Any, str, bool]:
@@ -59,9 +107,9 @@ def _arrow_filesystem(path: str, scheme: str) -> tuple[Any, str]:
         found, inner = fs.FileSystem.from_uri(path)
         return found, inner
     except (pa.ArrowException, OSError) as error:
-        text = " ".join(str(error).split())[:300]
         hadoop = "install Hadoop's client, and set JAVA_HOME, HADOOP_HOME and CLASSPATH (hadoop classpath --glob)"
-        raise UsageError(f"{path}: cannot be opened ({text})", HINT if scheme == "s3" else hadoop) from None
+        hint = HINT if scheme == "s3" else hadoop
+        raise UsageError(f"{path}: cannot be opened ({' '.join(str(error).split())[:300]})", hint) from None
 
 
 def _open(path: str) -> Any:
@@ -71,8 +119,26 @@ def _open(path: str) -> Any:
     except OSError:
         raise
     except Exception as error:
-        # Every store has exceptions of its own.
-        raise DataError(f"cannot be opened: {error}") from None
+        raise _unreachable(error) from None
+
+
+def read_start(path: str, most: int) -> bytes:
+    """The first bytes of a file, local or remote. What cannot be read is a DataError that does not name the path."""
+    path = local_path(path)
+    try:
+        if is_remote(path):
+            with _open(path) as handle:
+                return bytes(handle.read(most))
+        with open(path, "rb") as f:
+            return f.read(most)
+    except FileNotFoundError as error:
+        if is_remote(path) and isinstance(error.__cause__, OSError):
+            raise _unreachable(error.__cause__) from None
+        raise DataError("no such file") from None
+    except OSError as error:
+        raise DataError(f"cannot be read ({error.strerror or _one_line(error)})") from None
+    except ValueError:
+        raise DataError("cannot be read (a name cannot hold a null character)") from None
 
 
 def size(path: str) -> int:
@@ -83,10 +149,30 @@ def size(path: str) -> int:
         return int(handle.seek(0, os.SEEK_END) or handle.tell())
 
 
+def fingerprint(path: str) -> dict[str, Any] | None:
+    """Size and mark of an object as its store gives them; they change with its content. None: there is none."""
+    filesystem, inner, spec = _filesystem(path)
+    with reaching(path):
+        if not spec:
+            found = filesystem.get_file_info(inner)
+            return {"size": found.size, "tag": str(found.mtime_ns)} if found.is_file else None
+        try:
+            filesystem.invalidate_cache()  # a listing from before our own uploads
+            about = filesystem.info(inner)
+        except FileNotFoundError:
+            return None
+        tag = next((str(about[name]) for name in TAGS if about.get(name) is not None), "")
+        return {"size": about.get("size"), "tag": tag}
+
+
 def listing(path: str) -> list[str] | None:
     """Files that a remote glob matches or a remote directory holds, sorted; None: it is a single file."""
     filesystem, inner, spec = _filesystem(path)
-    scheme = path[: path.index("://") + 3]
+    with reaching(path):
+        return _listing(filesystem, inner, spec, path[: path.index("://") + 3])
+
+
+def _listing(filesystem: Any, inner: str, spec: bool, scheme: str) -> list[str] | None:
     if spec:
         if any(c in inner for c in "*?["):
             found = [f for f in filesystem.glob(inner) if not filesystem.isdir(f)]
@@ -108,6 +194,7 @@ def upload(local: str, path: str) -> None:
     import shutil
 
     filesystem, inner, spec = _filesystem(path)
-    remote = filesystem.open(inner, "wb") if spec else filesystem.open_output_stream(inner)
-    with open(local, "rb") as source, remote as target:
-        shutil.copyfileobj(source, target, 1 << 20)
+    with reaching(path):
+        remote = filesystem.open(inner, "wb") if spec else filesystem.open_output_stream(inner)
+        with open(local, "rb") as source, remote as target:
+            shutil.copyfileobj(source, target, 1 << 20)

@@ -1,66 +1,42 @@
-"""Is a summary file what `summarize` writes? Whatever was done to it, reading it ends in a sentence."""
+"""Is the table of a summary file one that `summarize` can have written? Its header was checked before."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+from bpmcli.core.data.sample import Ints
 from bpmcli.core.summary.grid import FIXED_BITS, KEPT_BITS, MANTISSA_BITS
+from bpmcli.core.summary.summary import are_values
 from bpmcli.errors import DataError
 from bpmcli.io.columns import Array
 
 DEEPEST = (1022 << MANTISSA_BITS) + (1 << (FIXED_BITS - 1))
-"""No m > 0 lies more cells below one half."""
+"""The depth of the smallest positive m: no cell is farther from one half."""
 
 LARGEST = 1e100
 """No weight of a cell comes near this; beyond it squares overflow."""
 
 
-def check_header(about: Any) -> None:
-    """Every field is of its type."""
-    _demand(isinstance(about, dict), "is no table of fields")
-    tables = about.get("tables")
-    _demand(isinstance(tables, list) and bool(tables), "has no tables")
-    for entry in tables:
-        _demand(isinstance(entry, dict) and isinstance(entry.get("group"), str), "has a table without a group")
-        for name in ("n", "cells"):
-            _demand(_is_count(entry.get(name)) and entry[name] > 0, f"has a table with {name} = {entry.get(name)!r}")
-        squares = entry.get("weight_squares", "nothing")
-        _demand(squares is None or _is_weight(squares), f"has a table with weight_squares = {squares!r}")
-    _demand(len({entry["group"] for entry in tables}) == len(tables), "has two tables for one group")
-    _demand(about.get("by") is None or isinstance(about["by"], str), "has groups of no column")
-    odd, metadata = about.get("odd", {}), about.get("metadata", {})
-    _demand(isinstance(odd, dict) and all(map(_is_count, odd.values())), "has counts that are none")
-    _demand(isinstance(metadata, dict) and all(isinstance(v, str) for v in metadata.values()), "has odd metadata")
+def check_table(columns: Sequence[Any], tables: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse columns (cell, count, hits, excess and perhaps value) that no rows leave behind, group by group.
 
-
-def check_columns(columns: Sequence[Any], tables: Sequence[Mapping[str, Any]]) -> None:
-    """As many numbers as the header says, in cell, count, hits, excess (and value), and such as rows leave behind."""
-    sound = all(isinstance(c, np.ndarray) and c.dtype.kind in "iuf" and np.isfinite(c).all() for c in columns)
-    sound = sound and all(c.size == sum(entry["cells"] for entry in tables) for c in columns)
-    sound = sound and all(c.dtype == np.int64 for c in columns[4:])
-    if not (sound and _possible(*(c.astype(np.float64) for c in columns[:4]))):
-        _refuse()
-    at = 0
-    for entry in tables:
-        _check_squares(entry, float(columns[1][at : at + entry["cells"]].sum(dtype=np.float64)))
-        at += entry["cells"]
-
-
-def _check_squares(entry: Mapping[str, Any], total: float) -> None:
-    """(Σw)² / n ≤ Σw² ≤ (Σw)², whatever the weights are."""
-    squares = entry["weight_squares"]
-    if squares is not None and not total * total / entry["n"] * (1 - 1e-6) <= squares <= total * total * (1 + 1e-6):
-        _refuse()
-
-
-def _refuse() -> None:
-    raise DataError(
-        "its table contradicts its header, or what rows can leave behind",
-        "the file was changed: summarise the data again",
-    )
+    All groups are checked at once: there may be as many as rows.
+    """
+    if len({entry["group"] for entry in tables}) != len(tables):
+        _refuse("two tables have the same group")
+    sizes = np.array([entry["cells"] for entry in tables])
+    if not all(isinstance(c, np.ndarray) and c.dtype.kind in "iuf" and c.size == sizes.sum() for c in columns):
+        _refuse("its columns do not hold one number per cell")
+    if not all(np.isfinite(c).all() for c in columns) or any(c.dtype != np.int64 for c in columns[4:]):
+        _refuse("its columns do not hold finite numbers")
+    if not _possible(*(c.astype(np.float64) for c in columns[:4])):
+        _refuse("its cells hold numbers that no rows leave behind")
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    _check_totals(np.add.reduceat(columns[1].astype(np.float64), starts), tables)
+    _check_order(columns, starts, sizes, tables)
 
 
 def _possible(cells: Array, count: Array, hits: Array, excess: Array) -> bool:
@@ -71,14 +47,31 @@ def _possible(cells: Array, count: Array, hits: Array, excess: Array) -> bool:
     return bool((inside & (hits >= 0) & (hits <= count)).all())
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62
+def _check_totals(totals: Array, tables: Sequence[Mapping[str, Any]]) -> None:
+    """Rows add up to n; weights w of n rows satisfy (Σw)² / n ≤ Σw² ≤ (Σw)²."""
+    n = np.array([entry["n"] for entry in tables], dtype=np.float64)
+    weighted = np.array([entry.get("weight_squares") is not None for entry in tables])
+    squares = np.array([entry.get("weight_squares") or 0.0 for entry in tables], dtype=np.float64)
+    if (totals != n)[~weighted].any():
+        _refuse("its counts do not add up to the rows in its header")
+    least, most = totals * totals / n * (1 - 1e-6), totals * totals * (1 + 1e-6)
+    if ((squares < least) | (squares > most))[weighted].any():
+        _refuse("its weights contradict the sum of their squares")
 
 
-def _is_weight(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf")
+def _check_order(columns: Sequence[Array], starts: Ints, sizes: Ints, tables: Sequence[Mapping[str, Any]]) -> None:
+    """Within a group cells ascend; where distinct values are kept, these ascend and lie in their cells."""
+    distinct = np.array([bool(entry.get("distinct")) and len(columns) > 4 for entry in tables])
+    own = np.repeat(distinct, sizes)
+    follows = np.ones(own.size, dtype=bool)
+    follows[starts] = False
+    cells = columns[0].astype(np.int64)
+    ascending = np.diff(cells, prepend=cells[:1]) > 0
+    if not ascending[follows & ~own].all():
+        _refuse("its cells are not in order")
+    if own.any() and not are_values(columns[4][own], cells[own].astype(np.int32), follows[own]):
+        _refuse("its values are not those of its cells, in order")
 
 
-def _demand(sound: bool, what: str) -> None:
-    if not sound:
-        raise DataError(f"its header {what}", "the file was changed: summarise the data again")
+def _refuse(what: str) -> NoReturn:
+    raise DataError(f"its table contradicts its header: {what}", "the file was changed: summarise the data again")

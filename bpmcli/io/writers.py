@@ -1,75 +1,23 @@
-"""Everything that is written to disk: under a temporary name first, renamed when it is complete."""
+"""Tables written batch by batch, one class per format. A new format is one class with one decorator."""
 
 from __future__ import annotations
 
 import csv
 import json
-import os
 import shutil
 import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import IO, Any, ClassVar
 
 import numpy as np
 
 from bpmcli.errors import DataError, UsageError
+from bpmcli.io.atomic import atomic_path, write_text
 from bpmcli.io.columns import Lists, to_arrow, to_list, to_numpy
 from bpmcli.io.sources import STDIN, suffix_of
-
-
-@contextmanager
-def atomic_path(path: str) -> Iterator[str]:
-    """A temporary name beside `path`; renamed to it at the end, removed on any failure."""
-    if "://" in path:
-        yield from _uploaded(path)
-        return
-    target = Path(path)
-    if target.exists() and not target.is_file() and not target.is_dir():
-        # A device or a pipe (/dev/null, /dev/stdout) is written to, never replaced.
-        yield path
-        return
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-        os.close(handle)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written ({error.strerror or error})", "choose another target") from None
-    try:
-        yield name
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)
-        if target.is_dir():
-            raise DataError(f"{path}: cannot be written (is a directory)", "name a file")
-        os.replace(name, target)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written ({error.strerror or error})", "choose another target") from None
-    finally:
-        with suppress(OSError):
-            os.unlink(name)
-
-
-def _uploaded(path: str) -> Iterator[str]:
-    """A local file first; stores show an object only when it is complete."""
-    from bpmcli.io.remote import upload
-
-    with tempfile.TemporaryDirectory(prefix="bpmcli-") as folder:
-        name = os.path.join(folder, "output")
-        yield name
-        upload(name, path)
-
-
-def write_text(path: str, text: str) -> None:
-    """A text file, or standard output for `-`."""
-    if path == STDIN:
-        sys.stdout.write(text)
-        return
-    with atomic_path(path) as temporary:
-        Path(temporary).write_text(text, encoding="utf-8")
 
 
 class Writer:
@@ -303,3 +251,5 @@ def _member(name: str) -> zipfile.ZipInfo:
 
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
+
+__all__ = ["WRITERS", "Writer", "atomic_path", "open_writer", "write_text", "writer"]

@@ -275,11 +275,11 @@ def test_nothing_is_half_written(run):
         ("", "is not JSON"),
         ("{}", "is not a bpmcli/calibrator file"),
         ('{"schema": "bpmcli/calibrator", "version": 99}', "has version 99"),
-        ('{"schema": "bpmcli/calibrator", "version": 1, "method": "magic"}', "unknown method 'magic'"),
-        ('{"schema": "bpmcli/calibrator", "version": 1, "method": "bpm", "target": "top-label"}', "'parameters' is missing"),
-        ('{"schema": "bpmcli/calibrator", "version": 1, "method": "bpm", "target": "top-label", "parameters": {"alpha": 1}}', "parameters must be"),
-        ('{"schema": "bpmcli/calibrator", "version": 1, "method": "bpm", "target": "top-label", "parameters": {"alpha": NaN, "beta": 1, "c": 0}}', "holds NaN"),
-        ('{"schema": "bpmcli/metrics", "version": 1}', "is not a bpmcli/calibrator file but bpmcli/metrics"),
+        ('{"schema": "bpmcli/calibrator", "version": 1, "method": "magic", "target": "event", "parameters": {}}', "method: 'magic' is unknown"),
+        ('{"schema": "bpmcli/calibrator", "version": 1, "method": "bpm", "target": "top-label"}', "parameters: is missing"),
+        ('{"schema": "bpmcli/calibrator", "version": 1, "method": "bpm", "target": "top-label", "parameters": {"alpha": 1}}', "parameters: parameters must be"),
+        ('{"schema": "bpmcli/calibrator", "version": 1, "method": "bpm", "target": "top-label", "parameters": {"alpha": NaN, "beta": 1, "c": 0}}', "parameters.alpha: must be a finite number, found nan"),
+        ('{"schema": "bpmcli/metrics", "version": 1}', "is not a bpmcli/calibrator file but \"bpmcli/metrics\""),
     ],
 )  # fmt: skip
 def test_bad_parameter_files(run, text, sentence):

@@ -97,7 +97,7 @@ def test_draws_of_other_options_are_refused(run: Run, other: tuple[str, str]) ->
 def test_a_foreign_resume_file_is_refused(run: Run) -> None:
     Path("notes.txt").write_text("not draws\n")
     ran = run("compare", "metrics", "--truth", "D1", "-n", "120", "--runs", 2, "--resume", "notes.txt", code=3)
-    assert "does not hold the draws" in ran.err
+    assert "notes.txt: is not JSON" in ran.err
     assert Path("notes.txt").read_text() == "not draws\n"
 
 

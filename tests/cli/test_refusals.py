@@ -105,18 +105,18 @@ def refused(run: Run, document: dict[str, Any]) -> str:
 def test_parameter_files_of_odd_types(run: Run, marginal: dict[str, Any], odd: Any) -> None:
     grouping = marginal["grouping"]
     name = next(iter(grouping["groups"]))
-    assert "unknown method" in refused(run, {**marginal, "method": odd})
-    assert "of no known kind" in refused(run, {**marginal, "grouping": {**grouping, "column": odd}})
+    assert "bad.json: method: must be text" in refused(run, {**marginal, "method": odd})
+    assert "grouping.column: must be text" in refused(run, {**marginal, "grouping": {**grouping, "column": odd}})
     if not isinstance(odd, dict):
         groups = {**grouping["groups"], name: {"n": 1, "parameters": odd}}
         text = refused(run, {**marginal, "grouping": {**grouping, "groups": groups}})
-        assert f"the parameters of group '{name}' are no object" in text
+        assert f"bad.json: grouping.groups.{name}.parameters: must be an object" in text
 
 
 def test_a_truth_whose_report_is_none(run: Run) -> None:
     run("fit", VAL, "-o", "p.json")
     document = json.loads(Path("p.json").read_text())
-    for odd in ([], None, {"density": []}, {"density": None}):
+    for odd in ({}, None, {"density": []}, {"density": None}):
         Path("bad.json").write_text(json.dumps({**document, "fit": odd}))
         assert "no Beta distribution" in run("compare", "metrics", "--truth", "bad.json", code=3).err
 

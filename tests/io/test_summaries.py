@@ -21,7 +21,8 @@ from bpmcli.io.columns import from_arrow
 from bpmcli.io.layout import InputOptions
 from bpmcli.io.readers import SUMMARY_KEY, read_rows
 from bpmcli.io.sources import open_source
-from bpmcli.io.summaries import merge_summarised, read_summary, summarise_path, write_summary
+from bpmcli.io.summaries import merge_summarised, summarise_path
+from bpmcli.io.summary_files import read_summary, write_summary
 from bpmcli.io.writers import open_writer
 
 
@@ -154,8 +155,8 @@ def test_foreign_and_broken_summaries_are_refused(tmp_path):
     for changes, words in (
         ({"version": 9}, "version 9"),
         ({"mantissa_bits": 7}, "another grid"),
-        ({"target": "none"}, "'target' is 'none'"),
-        ({"tables": [{"group": "", "n": 7, "cells": 3, "weight_squares": None}]}, "contradicts"),
+        ({"target": "none"}, "target: must be 'top-label' or 'event', found \"none\""),
+        ({"tables": [{"group": "", "n": 7, "cells": 3, "weight_squares": None}]}, "counts 3 cells, and its table has"),
         ({"tables": [{"group": "", "n": 200, "cells": 200, "weight_squares": None}]}, "contradicts"),
     ):
         write_summary(str(path), found)
@@ -169,7 +170,7 @@ def test_foreign_and_broken_summaries_are_refused(tmp_path):
         with pytest.raises(DataError, match="contradicts"):
             read_summary(str(path))
     pq.write_table(pa.table({"a": [1]}).replace_schema_metadata({SUMMARY_KEY: "{}"}), path)
-    with pytest.raises(DataError, match="cannot be read as a summary"):
+    with pytest.raises(DataError, match="is not a bpmcli/summary file"):
         read_summary(str(path))
 
 

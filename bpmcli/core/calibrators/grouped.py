@@ -130,16 +130,14 @@ def fit_groups(method: str, rows: Rows, options: FitOptions, grouping: Grouping)
 
 
 def load_groups(document: Mapping[str, Any], method: str) -> Groups:
-    """The inverse of `GroupFit.document`; anything else is a DataError."""
-    try:
-        kind, column, minimum = document["kind"], document["column"], document["minimum"]
-        own = {str(name): group["parameters"] for name, group in document["groups"].items()}
-    except (KeyError, TypeError, AttributeError):
-        raise DataError("'grouping' is incomplete", "is this file written by `bpmcli fit`?") from None
-    if kind not in (COLUMN, PREDICTED, MARGINAL) or not (isinstance(column, str) if kind == COLUMN else column is None):
-        raise DataError(f"'grouping' is of no known kind: {kind!r}, column {column!r}")
-    for name, parameters in own.items():
-        if not isinstance(parameters, dict):
-            raise DataError(f"the parameters of group '{name}' are no object", "is this file written by `bpmcli fit`?")
-    calibrator = method_named(method).calibrator
-    return Groups(Grouping(kind, column, minimum), {n: calibrator.from_parameters(p) for n, p in own.items()})
+    """The inverse of `GroupFit.document`; parameters that make no calibrator are a DataError that names the group."""
+    kind, column = document["kind"], document.get("column")
+    if kind not in (COLUMN, PREDICTED, MARGINAL) or (column is None) == (kind == COLUMN):
+        raise DataError(f"kind '{kind}' with column {column!r} is not a grouping that `bpmcli fit` writes")
+    calibrator, members = method_named(method).calibrator, {}
+    for name, group in document["groups"].items():
+        try:
+            members[name] = calibrator.from_parameters(group["parameters"])
+        except DataError as error:
+            raise error.at(f"groups.{name}.parameters") from None
+    return Groups(Grouping(kind, column, document["minimum"]), members)

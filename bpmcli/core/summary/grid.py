@@ -61,9 +61,15 @@ def grid_cells(m: Floats, high: Bools) -> tuple[npt.NDArray[np.int32], Ints]:
     return cells, low_bits_of(m) - insets(int(depth.max(initial=0)) + 1)[depth]
 
 
-@lru_cache(maxsize=4)
 def grid(depths: int) -> tuple[Floats, Floats]:
     """Least m of each depth, and the unit of its sums. (Depths that no m has are left at one.)"""
+    least, unit, _ = _grid(1 << (depths - 1).bit_length())
+    return least[:depths], unit[:depths]
+
+
+@lru_cache(maxsize=20)
+def _grid(depths: int) -> tuple[Floats, Floats, Ints]:
+    """The same, and the low bits of the least m, for a power of two, so that many small tables share one."""
     least = np.ones(depths)
     for power in range(-1, -1075, -1):
         steps = 1 << max(MANTISSA_BITS, power + FIXED_BITS)
@@ -74,28 +80,27 @@ def grid(depths: int) -> tuple[Floats, Floats]:
         if not inside.all():
             break
     unit: Floats = np.ldexp(1.0, (least.view(np.int64) >> 52) - 1023 - KEPT_BITS)
-    return least, unit
+    return least, unit, low_bits_of(least)
 
 
-@lru_cache(maxsize=4)
 def insets(depths: int) -> Ints:
     """The low bits of the least m of each depth: what is left of those of a row is its excess."""
-    return low_bits_of(grid(depths)[0])
+    return _grid(1 << (depths - 1).bit_length())[2][:depths]
 
 
 class Placer:
     """Finds the places of rows in a table. Its arrays are used for chunk after chunk."""
 
-    def __init__(self, kind: npt.DTypeLike) -> None:
+    def __init__(self, kind: npt.DTypeLike, size: int = CHUNK) -> None:
         # float32 has fewer bits than are kept, and half of the bytes to work on.
         self.short = np.dtype(kind) == np.float32
-        self.m: npt.NDArray[Any] = np.empty(CHUNK, np.float32 if self.short else np.float64)
-        self.high = np.empty(CHUNK, dtype=bool)
+        self.m: npt.NDArray[Any] = np.empty(size, np.float32 if self.short else np.float64)
+        self.high = np.empty(size, dtype=bool)
         self._bits: npt.NDArray[Any] = self.m.view(np.int32 if self.short else np.int64)
-        self._wide, self._index = np.empty(CHUNK, dtype=np.int64), np.empty(CHUNK, dtype=np.int64)
+        self._wide, self._index = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
         self._scaled = np.empty_like(self.m)
-        self._name, self._part = np.empty(CHUNK, dtype=np.int32), np.empty(CHUNK, dtype=np.int32)
-        self._inner = np.empty(CHUNK, dtype=np.int8)
+        self._name, self._part = np.empty(size, dtype=np.int32), np.empty(size, dtype=np.int32)
+        self._inner = np.empty(size, dtype=np.int8)
 
     def places(self, hits: Bools, depths: int) -> tuple[Ints, Ints]:
         """Of the rows in `m` and `high`: depth + depths · (2 · high + hit), and their low bits."""

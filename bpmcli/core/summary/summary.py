@@ -107,10 +107,11 @@ def _log_odds(m: Floats, high: Bools) -> Floats:
     return np.negative(x, out=x, where=high)
 
 
-def are_values(values: Ints, cells: npt.NDArray[np.int32]) -> bool:
-    """Whether a stored column can be the distinct values of these cells."""
+def are_values(values: Ints, cells: npt.NDArray[np.int32], follows: Bools) -> bool:
+    """Whether stored values can be the distinct values of these cells, ascending where one `follows` another."""
     m = from_codes(values)[0]
-    if not ((np.diff(values) > 0).all() and (m > 0.0).all() and (m <= 0.5).all()):
+    ascending = values[1:] > values[:-1]
+    if not (ascending[follows[1:]].all() and (m > 0.0).all() and (m <= 0.5).all()):
         return False
     return np.array_equal(grid_cells(*from_codes(values))[0], cells)
 
@@ -173,7 +174,7 @@ class Accumulator:
 
     def _add(self, convert: _Convert, scores: Values, hits: Bools, weights: Floats | None) -> None:
         """In chunks that stay in the cache from the score to the table."""
-        placer = Placer(scores.dtype)
+        placer = Placer(scores.dtype, min(CHUNK, scores.size))
         for start in range(0, scores.size, CHUNK):
             rows = slice(start, min(start + CHUNK, scores.size))
             m, high = placer.m[: rows.stop - start], placer.high[: rows.stop - start]

@@ -1,0 +1,108 @@
+"""Files appear under their name when they are complete: written under a temporary name first, then renamed.
+
+The temporary file is locked while its writer lives. A run that was killed leaves its file behind unlocked, and the
+next run that writes the same target removes it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from glob import escape, glob
+from pathlib import Path
+
+from bpmcli.errors import DataError
+from bpmcli.io.remote import is_remote, local_path
+
+STDOUT = "-"
+PART = ".part"
+
+
+@contextmanager
+def atomic_path(path: str) -> Iterator[str]:
+    """A temporary name beside `path`; renamed to it at the end, removed on any failure."""
+    path = local_path(path)
+    if is_remote(path):
+        with _uploaded(path) as name:
+            yield name
+        return
+    target = Path(path)
+    if target.exists() and not target.is_file() and not target.is_dir():
+        # A device or a pipe (/dev/null, /dev/stdout) is written to, never replaced.
+        yield path
+        return
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        remove_stale(target)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=PART, dir=target.parent)
+        if not _lock(handle):
+            os.close(handle)  # Windows renames no open file
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+    try:
+        yield name
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(name, 0o666 & ~umask)
+        if target.is_dir():
+            raise DataError(f"{path}: cannot be written (is a directory)", "name a file")
+        os.replace(name, target)
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+    finally:
+        with suppress(OSError):
+            os.unlink(name)
+        with suppress(OSError):
+            os.close(handle)
+
+
+def _cannot_write(path: str, error: OSError) -> DataError:
+    return DataError(f"{path}: cannot be written ({error.strerror or error})", "choose another target")
+
+
+def remove_stale(target: Path) -> None:
+    """Remove temporary files of this target whose writer was killed."""
+    for name in glob(os.path.join(escape(str(target.parent)), f".{escape(target.name)}.*{PART}")):
+        with suppress(OSError):
+            handle = os.open(name, os.O_RDWR)
+            try:
+                if _lock(handle):
+                    os.unlink(name)
+            finally:
+                os.close(handle)
+
+
+def _lock(handle: int) -> bool:
+    """Lock an open file until it is closed; False if another process has it. Windows cannot: nothing is stale there."""
+    try:
+        import fcntl
+    except ImportError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def _uploaded(path: str) -> Iterator[str]:
+    """A local file first; stores show an object only when it is complete."""
+    from bpmcli.io.remote import upload
+
+    with tempfile.TemporaryDirectory(prefix="bpmcli-") as folder:
+        name = os.path.join(folder, "output")
+        yield name
+        upload(name, path)
+
+
+def write_text(path: str, text: str) -> None:
+    """A text file, or standard output for `-`."""
+    if path == STDOUT:
+        sys.stdout.write(text)
+        return
+    with atomic_path(path) as temporary:
+        Path(temporary).write_text(text, encoding="utf-8")

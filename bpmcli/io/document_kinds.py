@@ -1,0 +1,120 @@
+"""The JSON documents that bpmcli reads, field by field. `io.documents` loads them by these descriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+Check = Callable[[Any], bool]
+
+
+class Is(NamedTuple):
+    """What a value must be: a test, and the words for it in a message."""
+
+    words: str
+    test: Check
+
+
+class Maybe(NamedTuple):
+    """A field that may be missing or null."""
+
+    shape: Any
+
+
+class Each(NamedTuple):
+    """An object whose names are free and whose values are all of one shape."""
+
+    shape: Any
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+ANYTHING = Is("anything", lambda value: True)
+TEXT = Is("text", lambda value: isinstance(value, str))
+FLAG = Is("true or false", lambda value: isinstance(value, bool))
+NUMBER = Is("a number", _is_number)
+COUNT = Is("a whole number, 0 or more", lambda value: _is_integer(value) and value >= 0)
+POSITIVE = Is("a whole number, 1 or more", lambda value: _is_integer(value) and value > 0)
+OBJECT = Each(ANYTHING)
+
+
+def one_of(*values: str) -> Is:
+    """One of these texts."""
+    return Is(" or ".join(f"'{value}'" for value in values), lambda value: isinstance(value, str) and value in values)
+
+
+class Kind(NamedTuple):
+    """A kind of document: its name, the newest version we read, where it comes from, and its fields."""
+
+    schema: str
+    version: int
+    origin: str
+    """Follows "a file" in a hint."""
+    fields: Mapping[str, Any]
+
+
+METRIC_VALUE = {"value": Maybe(NUMBER), "low": Maybe(NUMBER), "high": Maybe(NUMBER)}
+
+CALIBRATOR = Kind(
+    "bpmcli/calibrator", 2, "written by `bpmcli fit`",
+    {
+        "method": TEXT,
+        "target": one_of("top-label", "event"),
+        "parameters": OBJECT,
+        "fit": Maybe(OBJECT),
+        "grouping": Maybe({
+            "kind": TEXT,
+            "column": Maybe(TEXT),
+            "minimum": COUNT,
+            "groups": Each({"parameters": OBJECT}),
+        }),
+    },
+)  # fmt: skip
+"""2: with a calibrator per group. Files without groups stay at 1, which every release reads."""
+
+METRICS = Kind(
+    "bpmcli/metrics", 1, "saved with `bpmcli metrics --format json`",
+    {
+        "options": OBJECT,
+        "results": [{
+            "input": TEXT,
+            "by": Maybe(TEXT),
+            "group": Maybe(TEXT),
+            "target": one_of("top-label", "event"),
+            "weighted": FLAG,
+            "metrics": Each(METRIC_VALUE),
+        }],
+    },
+)  # fmt: skip
+
+SUMMARY = Kind(
+    "bpmcli/summary", 2, "written by `bpmcli summarize`",
+    {
+        "target": one_of("top-label", "event"),
+        "mantissa_bits": COUNT, "fixed_bits": COUNT, "kept_bits": COUNT,
+        "by": Maybe(TEXT),
+        "odd": Maybe(Each(COUNT)),
+        "metadata": Maybe(Each(TEXT)),
+        "tables": [{
+            "group": TEXT,
+            "n": POSITIVE,
+            "cells": POSITIVE,
+            "weight_squares": Maybe(Is("a positive number", lambda value: _is_number(value) and value > 0)),
+            "distinct": Maybe(FLAG),
+        }],
+    },
+)  # fmt: skip
+"""2: with distinct values. Version 1 had a sum of squares that is no longer needed."""
+
+DRAWS = Kind("bpmcli/draws", 1, "written by `bpmcli compare --resume`", {"setting": TEXT, "content": TEXT})
+DRAW = {"draw": TEXT, "values": Each(Maybe(NUMBER))}
+"""A line of such a file after the first."""
+
+OUTPUT = {"output": TEXT, "origin": OBJECT, "size": COUNT, "checksum": TEXT}
+"""A line in the record of an output directory."""
