@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lint types check sdist-check audit bench bench-scale reproduce sample-data clean
+.PHONY: help demo test coverage fuzz lint types check sdist-check audit bench bench-scale reproduce sample-data clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -43,6 +43,9 @@ endif
 
 coverage:  ## the tests with branch coverage, as CI runs them
 	$(MAKE) test COVERAGE=1
+
+fuzz: $(VENV)/test  ## hostile input for every command (CASES=1000 SEED=0; ARGS='--replay 0:123')
+	PYTHONPATH=tests $(BIN)/python -m fuzz --cases $(or $(CASES),1000) --seed $(or $(SEED),0) $(ARGS)
 
 lint: $(VENV)/dev  ## ruff
 	$(BIN)/ruff check .

@@ -1,0 +1,243 @@
+"""After `apply`, every column that is not a score equals the input's: same rows, same order, same values, same type.
+
+Files are read here by numpy, pyarrow, csv and json alone, never by the tool's own readers.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import math
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+SCORES = re.compile(
+    r"(logits?|logprobs?|log_probs?|log_odds|probs?|proba|p|confidence|conf|output)([_.].*)?", re.IGNORECASE
+)
+"""Columns that `apply` may replace, rename or add."""
+
+KEY = "row"
+"""A column of distinct numbers that every random table has."""
+
+csv.field_size_limit(sys.maxsize)
+
+
+def family(name: str) -> str:
+    """numpy, arrow, csv or jsonl: within a family, types must stay as well."""
+    name = name.lower().removesuffix(".gz")
+    for suffixes, found in (((".npz", ".npy"), "numpy"), ((".parquet", ".pq", ".arrow", ".feather"), "arrow"), ((".csv", ".tsv"), "csv")):  # fmt: skip
+        if name.endswith(suffixes):
+            return found
+    return "jsonl"
+
+
+def read_columns(name: str, content: bytes) -> dict[str, Any]:
+    """Columns as arrays of numpy or arrow, or as lists of text or JSON values."""
+    lower = name.lower()
+    if lower.endswith(".gz"):
+        content, lower = gzip.decompress(content), lower[:-3]
+    if lower.endswith(".npz"):
+        with np.load(io.BytesIO(content)) as data:
+            return {k: data[k] for k in data.files}
+    if lower.endswith(".npy"):
+        array = np.load(io.BytesIO(content))
+        return {k: array[k] for k in array.dtype.names or ()}
+    if family(lower) == "arrow":
+        return _read_arrow(lower, content)
+    text = content.decode("utf-8-sig", "surrogatepass")
+    if family(lower) == "csv":
+        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter="\t" if ".tsv" in lower else ","))
+        rows = [row for row in rows if row]
+        if not rows or any(len(row) != len(rows[0]) for row in rows):
+            raise ValueError("lines have different numbers of fields")
+        return {head: [row[i] for row in rows[1:]] for i, head in enumerate(rows[0])}
+    records = [json.loads(line) for line in text.split("\n") if line.strip()]
+    names = dict.fromkeys(key for record in records for key in record)
+    return {key: [record.get(key) for record in records] for key in names}
+
+
+def _read_arrow(name: str, content: bytes) -> dict[str, Any]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if name.endswith((".parquet", ".pq")):
+        table = pq.read_table(io.BytesIO(content))
+    else:
+        table = pa.ipc.open_file(io.BytesIO(content)).read_all()
+    return {n: table.column(i).combine_chunks() for i, n in enumerate(table.schema.names)}
+
+
+def differences(source: str, before: bytes, target: str, after: bytes, skipping: bool) -> Iterator[str]:
+    """What was lost or changed on the way, in words."""
+    try:
+        old = read_columns(source, before)
+    except (ValueError, KeyError, OSError) as error:
+        if family(source) in ("numpy", "arrow") and "pickle" not in str(error):
+            yield f"input unreadable: {error}"
+        return
+    if KEY not in old:
+        return
+    try:
+        new = read_columns(target, after)
+    except Exception as error:  # whatever a library says of it, the output cannot be read
+        yield f"the output cannot be read: {type(error).__name__}: {error}"
+        return
+    if KEY not in new:
+        yield f"column '{KEY}' is gone"
+        return
+    keys = _numbers(old[KEY])
+    index = _where(keys, _numbers(new[KEY]), skipping)
+    if isinstance(index, str):
+        yield index
+    elif index is not None:
+        yield from _columns(old, new, index, len(keys), family(source) == family(target), family(target))
+
+
+def _where(keys: list[Any], found: list[Any], skipping: bool) -> list[int] | str | None:
+    """Where each row of the output was in the input; what is wrong with that; None if it cannot be told."""
+    place = {key: i for i, key in enumerate(keys)}
+    if len(place) < len(keys):
+        return None
+    index = [place[key] for key in found if key in place]
+    if len(index) < len(found):
+        return "rows that were not in the input"
+    if index != sorted(index) or len(set(index)) < len(index):
+        return f"rows in another order, or twice ({len(found)} of {len(keys)})"
+    if len(index) < len(keys) and not skipping:
+        return f"{len(keys)} rows became {len(index)}"
+    return index
+
+
+def _columns(
+    old: dict[str, Any], new: dict[str, Any], index: list[int], n: int, same: bool, kind: str
+) -> Iterator[str]:
+    for name, values in new.items():
+        if isinstance(values, np.ndarray) and not values.ndim:
+            continue
+        unlike = len(values) != len(index)
+        if unlike and not (name in old and np.shape(old[name])[:1] == np.shape(values)[:1]):
+            yield f"column '{name}' has {len(values)} rows, not {len(index)}"
+    for name, values in old.items():
+        if not SCORES.fullmatch(name):
+            yield from _column(name, values, new, index, n, same, kind)
+
+
+def _numbers(values: Any) -> list[Any]:
+    """The key as numbers, whatever the format makes of them."""
+    try:
+        return [float(v) for v in _plain(values)]
+    except (TypeError, ValueError):
+        return _plain(values)
+
+
+def _taken(values: Any, index: list[int]) -> Any:
+    if isinstance(values, list):
+        return [values[i] for i in index]
+    if isinstance(values, np.ndarray):
+        return values[index]
+    return values if index == list(range(len(values))) else values.take(index)
+
+
+def _column(
+    name: str, values: Any, new: dict[str, Any], index: list[Any], n: int, same: bool, kind: str
+) -> Iterator[str]:
+    rows_shaped = not isinstance(values, np.ndarray) or (values.ndim > 0 and len(values) == n)
+    if name not in new:
+        wide = isinstance(values, np.ndarray) and (values.ndim > 1 or values.dtype.names)
+        wide = (
+            wide
+            or "list" in str(getattr(values, "type", ""))
+            or (isinstance(values, list) and any(isinstance(v, (list, dict)) for v in values))
+        )
+        if rows_shaped and not wide:
+            yield f"column '{name}' is gone"
+        elif same and not wide and not (isinstance(values, np.ndarray) and values.ndim == 0):
+            yield f"array '{name}' is gone"
+        return
+    now = new[name]
+    if not rows_shaped:
+        if same and not _equal(values, now):
+            yield f"array '{name}' has changed"
+        return
+    taken = _taken(values, index)
+    if same:
+        if not _equal(taken, now):
+            yield f"column '{name}' has changed ({_kind(taken)} to {_kind(now)}; {_first(taken, now)})"
+        return
+    old_plain, new_plain = _plain(taken), _plain(now)
+    for a, b in zip(old_plain, new_plain, strict=True):
+        if not _alike(a, b, kind):
+            yield f"column '{name}': {a!r} became {b!r} ({_kind(taken)} to {_kind(now)})"
+            return
+
+
+def _kind(values: Any) -> str:
+    return str(getattr(values, "dtype", None) or getattr(values, "type", None) or "text")
+
+
+def _first(a: Any, b: Any) -> str:
+    pairs = zip(_plain(a), _plain(b), strict=False)
+    return next((f"{x!r} became {y!r}" for x, y in pairs if repr(x) != repr(y)), "the same values")
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray):
+        if not isinstance(b, np.ndarray) or a.dtype != b.dtype or a.shape != b.shape:
+            return False
+        return bool(np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes())
+    if hasattr(a, "type"):
+        return bool(a.type == b.type and (a.equals(b) or repr(a.to_pylist()) == repr(b.to_pylist())))
+    return repr(list(a)) == repr(list(b))
+
+
+def _plain(values: Any) -> list[Any]:
+    if isinstance(values, np.ndarray):
+        return list(values.tolist())
+    if hasattr(values, "to_pylist"):
+        try:
+            return list(values.to_pylist())
+        except (ValueError, OverflowError, KeyError, UnicodeDecodeError):  # dates that Python has no name for
+            return ["?"] * len(values)
+    return list(values)
+
+
+TRUE = {True: ("True", "true", "1", 1), False: ("False", "false", "0", 0)}
+
+
+def _alike(a: Any, b: Any, kind: str) -> bool:
+    """The same value in another format; values without a counterpart are not judged."""
+    if a == "?" or b == "?":
+        return True
+    if a is None or (isinstance(a, float) and math.isnan(a)) or (isinstance(a, str) and a in MISSING):
+        return b is None or b in ("", "nan", "NaN") or b == a or (isinstance(b, float) and math.isnan(b))
+    if isinstance(a, bool):
+        return b in TRUE[a]
+    if isinstance(a, (int, float)):
+        return bool(a == b) or (isinstance(b, str) and _number(b, type(a)) == a)
+    if isinstance(a, str):
+        return _text_alike(a, b)
+    return True  # dates, lists and the like
+
+
+def _text_alike(a: str, b: Any) -> bool:
+    if isinstance(b, str):
+        return a in (b, b + "\0")
+    if isinstance(b, (int, float)):
+        return a.strip().lower() in ("true", "false") or _number(a, float) == b
+    return True
+
+
+def _number(text: str, kind: type) -> Any:
+    try:
+        return kind(text)
+    except ValueError:
+        return None
+
+
+MISSING = ("", "NA", "N/A", "null", "NULL", "nan", "NaN", "n/a", "#N/A")
