@@ -27,7 +27,7 @@ from bpmcli.cli.compare.truths import write_tidy
 from bpmcli.cli.render import Table, render
 from bpmcli.core.calibrators import METHODS
 from bpmcli.core.compare.cross_validation import CROSS_VALIDATED, Contest
-from bpmcli.core.compare.score_table import Score, ranks
+from bpmcli.core.compare.score_table import CalibratorScore, ranks
 from bpmcli.engines.local import first_error, work
 from bpmcli.io.layout import InputOptions
 from bpmcli.io.paths import expand
@@ -36,12 +36,14 @@ from bpmcli.tasks.compare import ComparePair, Pair
 SHOWN = ("ece", "ece-debiased", "ks", "smece", "tce-bpm", "brier", "nll")
 
 
-def compare(folder: str, sizes: tuple[int, ...], repeats: int, seed: int, jobs: int) -> dict[str, list[Score]]:
+def compare(
+    folder: str, sizes: tuple[int, ...], repeats: int, seed: int, jobs: int
+) -> dict[str, list[CalibratorScore]]:
     """All scores, by file."""
     contest = Contest(sizes=sizes, folds=2, repeats=repeats, seed=seed)
     task = ComparePair(InputOptions(), contest, CROSS_VALIDATED)
     todo = task.items([Pair(item.path, item.path) for item in expand([folder])])
-    tables: dict[str, list[Score]] = {}
+    tables: dict[str, list[CalibratorScore]] = {}
     for pair, group in groupby(zip(todo, work(task, todo, jobs), strict=True), key=lambda done: done[0][0]):
         parts = [part for _, part in group]
         error = first_error(parts)
@@ -52,7 +54,7 @@ def compare(folder: str, sizes: tuple[int, ...], repeats: int, seed: int, jobs: 
     return tables
 
 
-def summary(tables: list[list[Score]], size: int, methods: Sequence[str], which: str) -> Table:
+def summary(tables: list[list[CalibratorScore]], size: int, methods: Sequence[str], which: str) -> Table:
     """One line per calibrator, best mean rank by NLL first; the last line is bpm-averaged over the best other."""
     chosen = [[s for s in scores if s.calibration_rows == size and s.method in methods] for scores in tables]
     found = [{(s.method, s.score): s.value for s in scores if s.value is not None} for scores in chosen]
@@ -71,7 +73,7 @@ def summary(tables: list[list[Score]], size: int, methods: Sequence[str], which:
     return Table(head, rows, f"{size} calibration rows, {which}: means over the {counts} where all have the score")
 
 
-def groups(tables: dict[str, list[Score]]) -> list[tuple[str, list[list[Score]], list[str]]]:
+def groups(tables: dict[str, list[CalibratorScore]]) -> list[tuple[str, list[list[CalibratorScore]], list[str]]]:
     """Title, data sets and calibrators of each table."""
     alone = [name for name, entry in METHODS.items() if not entry.needs_distribution]
     rest = [scores for name, scores in tables.items() if Path(name).stem not in TUNED_ON]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bpmcli.core.compare.metrics_on_truth import Score
+from bpmcli.core.compare.metrics_on_truth import MetricScore
 from bpmcli.core.data.normal import Z95
 from bpmcli.plots import TRUE, Look, looks, picture, shorten
 
 OURS = "tce-bpm"
 
 
-def draw_metrics(path: str, scores: Sequence[Score]) -> None:
+def draw_metrics(path: str, scores: Sequence[MetricScore]) -> None:
     """A row of panels per truth: the mean with its 95 % interval against the TCE, and the RMSE."""
     truths = list(dict.fromkeys(s.truth for s in scores))
     look = looks(list(dict.fromkeys(s.metric for s in scores)), OURS)
@@ -36,7 +36,7 @@ def draw_metrics(path: str, scores: Sequence[Score]) -> None:
             figure.legend(lines, labels, loc="outside lower center", ncols=4)
 
 
-def _against_size(left: Any, right: Any, scores: Sequence[Score], look: dict[str, Look]) -> None:
+def _against_size(left: Any, right: Any, scores: Sequence[MetricScore], look: dict[str, Look]) -> None:
     left.axhline(100 * scores[0].tce, color=TRUE, linewidth=1.8, label="exact TCE", zorder=3)
     for metric, style in look.items():
         own = [s for s in scores if s.metric == metric]
@@ -54,7 +54,7 @@ def _against_size(left: Any, right: Any, scores: Sequence[Score], look: dict[str
         axis.set_ylabel(label)
 
 
-def _at_one_size(left: Any, right: Any, scores: Sequence[Score], look: dict[str, Look]) -> None:
+def _at_one_size(left: Any, right: Any, scores: Sequence[MetricScore], look: dict[str, Look]) -> None:
     """With one size there is no line: a point per metric."""
     names = [s.metric for s in scores]
     for y, s in enumerate(scores):

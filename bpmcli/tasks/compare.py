@@ -16,7 +16,7 @@ from bpmcli.core.compare.cross_validation import (
     learn,
     shared_rows,
 )
-from bpmcli.core.compare.score_table import Score, table
+from bpmcli.core.compare.score_table import CalibratorScore, table
 from bpmcli.core.data.notices import Notice, notice
 from bpmcli.core.data.rows import Rows
 from bpmcli.errors import BpmError, DataError
@@ -54,7 +54,7 @@ class Compared(NamedTuple):
     pair: Pair
     part: Part
     """The first; outcomes of the others are in the scores."""
-    scores: list[Score]
+    scores: list[CalibratorScore]
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class ComparePair:
         repeats = self.contest.repeats if self.kind == CROSS_VALIDATED or self.contest.sizes else 1
         return [(pair, repeat) for pair in pairs for repeat in range(repeats)]
 
-    def table(self, parts: Sequence[Part]) -> list[Score]:
+    def table(self, parts: Sequence[Part]) -> list[CalibratorScore]:
         """The scores of one pair, from all its repeats."""
         methods = [m for m in self.contest.methods if m not in parts[0].left_out]
         return table([o for part in parts for o in part.outcomes], methods, self.contest.names)

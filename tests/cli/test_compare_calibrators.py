@@ -191,3 +191,38 @@ def test_rank_by_decides(run: Run) -> None:
 )
 def test_usage_errors(run: Run, argv: tuple[object, ...], said: str) -> None:
     assert said in run("compare", "calibrators", *argv, code=2).err
+
+
+def test_the_order_of_the_rows_does_not_matter(run: Run) -> None:
+    """Folds depend on what the rows hold, so the output is the same to the last byte."""
+    whole = arrays(OVER)
+    rng = np.random.default_rng(0)
+    whole = {name: values[:200] for name, values in whole.items()}
+    order = rng.permutation(200)
+    np.savez("a.npz", **whole)
+    np.savez("b.npz", **{name: values[order] for name, values in whole.items()})
+    argv = ("--folds", 3, "--repeats", 2, "-m", "ece", "--method", "isotonic", "--method", "temperature", "-f", "json")
+    for more in ((), ("--learning-curve", "50,80")):
+        a, b = (run("compare", "calibrators", f"{name}.npz", *argv, *more).out for name in "ab")
+        assert a.replace("a.npz", "b.npz") == b
+    a, b = (
+        run("compare", "calibrators", "--calibration", f"{x}.npz", "--evaluation", TEST, *argv[4:]).out for x in "ab"
+    )
+    assert a.replace("a.npz", "b.npz") == b
+    # Equal log-odds, equal labels, other scores of the remaining classes: still one order.
+    z = np.array([[2.0, 1.0, 0.0], [2.0, 0.0, 1.0]])[rng.integers(2, size=60)]
+    labels = rng.integers(3, size=60)
+    np.savez("a.npz", logits=z, labels=labels)
+    np.savez("b.npz", logits=z[::-1], labels=labels[::-1])
+    a, b = (run("compare", "calibrators", f"{x}.npz", *argv).out for x in "ab")
+    assert a.replace("a.npz", "b.npz") == b
+
+
+def test_every_metric_can_decide_and_a_noisy_one_says_so(run: Run) -> None:
+    found = document(run, *PAIR, *FEW[:4], "--metric", "tce", "--rank-by", "tce")
+    assert found["inputs"][0]["choice"]["by"] == "tce"
+    assert "tce is not a proper score" in run(*PAIR, *FEW, "--rank-by", "tce").out
+    assert "not a proper score" not in run(*PAIR, *FEW, "--rank-by", "brier").out
+    curve = run("compare", "calibrators", OVER, *FEW[:4], "--learning-curve", "50", "--rank-by", "ece").out
+    assert "ece is not a proper score" in curve
+    assert "tce" in run(*PAIR, "--rank-by", "nonsense", code=2).err

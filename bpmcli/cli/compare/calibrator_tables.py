@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from bpmcli.cli.render import Cell, Table, short
 from bpmcli.core.compare.cross_validation import CROSS_VALIDATED, HELD_OUT, IN_SAMPLE, Contest
-from bpmcli.core.compare.score_table import BEST, CLOSE, Rank, Score
+from bpmcli.core.compare.score_table import BEST, CLOSE, CalibratorScore, Rank
+from bpmcli.core.compare.scores import ranking_caveat
 from bpmcli.tasks.compare import Compared, Pair, Part
 
 MARKS = {BEST: "*", CLOSE: "~", "": ""}
@@ -32,11 +33,11 @@ def one_input(found: Compared, contest: Contest, kind: str, rank_by: str) -> Tab
     for m in methods:
         rows.append([m, *(_marked(at[m, n]) for n in names)])
         rows.append(["  ±", *(_short_error(at[m, n]) for n in names)])
-    title = f"{_what(pair, part, contest, kind)}\n{_verdict(scores, kind, rank_by)}\n{_legend(kind)}"
+    title = f"{_what(pair, part, contest, kind)}\n{_verdict(scores, kind, rank_by)}\n{_legend(kind)}{_caveat(rank_by)}"
     return Table(["calibrator", *names], rows, title)
 
 
-def _learning(pair: Pair, scores: Sequence[Score], contest: Contest, rank_by: str) -> Table:
+def _learning(pair: Pair, scores: Sequence[CalibratorScore], contest: Contest, rank_by: str) -> Table:
     sizes = sorted({s.calibration_rows for s in scores})
     at = {(s.method, s.calibration_rows): s for s in scores if s.score == rank_by}
     methods = _ordered([s for s in scores if s.calibration_rows == sizes[-1]], rank_by)
@@ -46,7 +47,7 @@ def _learning(pair: Pair, scores: Sequence[Score], contest: Contest, rank_by: st
         rows.append(["  ±", *(_short_error(at[m, n]) for n in sizes)])
     title = (
         f"{pair.evaluation}: held-out {rank_by} by number of calibration rows, mean of {contest.folds * contest.repeats} "
-        "draws and its standard error; * best"
+        f"draws and its standard error; * best{_caveat(rank_by)}"
     )
     return Table(["calibrator", *(str(n) for n in sizes)], rows, title)
 
@@ -60,7 +61,10 @@ def ranking(places: Sequence[Rank], contest: Contest, kind: str, rank_by: str, i
         sizes = sorted({p.calibration_rows or 0 for p in places})
         at = {(p.method, p.calibration_rows): p.mean_rank for p in places if p.score == rank_by}
         rows: list[list[Cell]] = [[m, *(_place(at.get((m, n))) for n in sizes)] for m in methods]
-        title = f"{stamp}mean rank by {rank_by} over {inputs} inputs, by number of calibration rows; 1 is best"
+        title = (
+            f"{stamp}mean rank by {rank_by} over {inputs} inputs, by number of calibration rows; 1 is best"
+            f"{_caveat(rank_by)}"
+        )
         return Table(["calibrator", *(str(n) for n in sizes)], rows, title)
     at_score = {(p.method, p.score): p for p in places}
     names = [n for n in contest.names if any(p.score == n for p in places)]
@@ -71,13 +75,13 @@ def ranking(places: Sequence[Rank], contest: Contest, kind: str, rank_by: str, i
         counts = [place.inputs, place.best, place.best + place.close]
         rows.append([m, *counts, *(_place(p.mean_rank if p else None) for p in ranked)])
     title = (
-        f"{stamp}mean rank over {inputs} inputs, 1 is best; ordered by {rank_by}, on whose count are 'best' and 'close' "
-        f"(best or not significantly worse: {STATED[kind]})"
+        f"{stamp}mean rank over {inputs} inputs, 1 is best; ordered by {rank_by}; 'best' and 'close' are counted by "
+        f"{rank_by} (close: best or not significantly worse, {STATED[kind]}){_caveat(rank_by)}"
     )
     return Table(["calibrator", "inputs", "best", "close", *names], rows, title)
 
 
-def _ordered(scores: Sequence[Score], rank_by: str) -> list[str]:
+def _ordered(scores: Sequence[CalibratorScore], rank_by: str) -> list[str]:
     """Methods, the lowest loss first; those without a figure last."""
     own = [s for s in scores if s.score == rank_by]
     sign = -1.0 if rank_by == "kept" else 1.0
@@ -94,9 +98,9 @@ def _what(pair: Pair, part: Part, contest: Contest, kind: str) -> str:
     return f"held-out: {contest.folds}-fold cross-validation of {n} rows of {pair.evaluation}{times}, stratified by hit"
 
 
-def _verdict(scores: Sequence[Score], kind: str, rank_by: str) -> str:
+def _verdict(scores: Sequence[CalibratorScore], kind: str, rank_by: str) -> str:
     if kind == IN_SAMPLE:
-        return "no verdict: in-sample, the method that bends most wins"
+        return "no verdict: in-sample scores favour the most flexible method"
     own = [s for s in scores if s.score == rank_by]
     best, close = ([s.method for s in own if s.mark == mark] for mark in (BEST, CLOSE))
     return f"by {rank_by}: {' and '.join(best) or 'none'} best; not significantly worse: {', '.join(close) or 'none'}"
@@ -105,15 +109,20 @@ def _verdict(scores: Sequence[Score], kind: str, rank_by: str) -> str:
 def _legend(kind: str) -> str:
     return (
         f"* best, ~ not significantly worse ({STATED[kind]})\n"
-        "brier, nll: of this confidence, not of the other classes; kept: rows whose predicted class it leaves on top"
+        "brier, nll: predicted class only; kept: share of rows whose predicted class is unchanged"
     )
 
 
-def _marked(score: Score) -> str:
+def _caveat(rank_by: str) -> str:
+    caveat = ranking_caveat(rank_by)
+    return f"\n{caveat}" if caveat else ""
+
+
+def _marked(score: CalibratorScore) -> str:
     return "-" if score.value is None else short(score.value) + MARKS[score.mark]
 
 
-def _short_error(score: Score) -> str:
+def _short_error(score: CalibratorScore) -> str:
     return "" if score.standard_error is None else short(score.standard_error)
 
 

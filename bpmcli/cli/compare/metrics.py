@@ -133,7 +133,7 @@ def _paired(inputs: Sequence[str], names: tuple[str, ...], options: Any, read: I
 
 def _truths(args: TruthArgs, names: tuple[str, ...], options: Any, read: InputArgs, seed: int, format_: str) -> int:
     from bpmcli.cli.render import Table, show
-    from bpmcli.core.compare.metrics_on_truth import MeasureDraw, draws, score
+    from bpmcli.core.compare.metrics_on_truth import MeasureDraw, draws, score_metrics
 
     source = args.source(read, seed)
     sizes = parse_sizes(args.rows or SIZES)
@@ -141,7 +141,7 @@ def _truths(args: TruthArgs, names: tuple[str, ...], options: Any, read: InputAr
     setting = {"of": "metrics", "names": names, "options": repr(options), "seed": seed}
     done = args.work(task, draws(source.truths, sizes, args.runs), "simulating", setting)
     about = facts(source, options.p)
-    scores = score(done, {f["truth"]: f["tce"] for f in about})
+    scores = score_metrics(done, {f["truth"]: f["tce"] for f in about})
     shown = ["truth", "n", "metric", "tce", "mean", "bias", "sd", "rmse", "closest"]
     title = f"{args.runs} data sets each, against the exact TCE"
     show(

@@ -48,7 +48,7 @@ class TruthArgs(NamedTuple):
 
     def source(self, read: InputArgs, seed: int) -> Any:
         """The truths; bad targets are refused before the work begins, not after it."""
-        from bpmcli.core.compare.metrics_on_truth import Source
+        from bpmcli.core.compare.metrics_on_truth import Simulations
         from bpmcli.io.truths import SYNTAX, parse_truths
 
         if not self.truth:
@@ -61,7 +61,7 @@ class TruthArgs(NamedTuple):
             raise UsageError(f"-j must not be negative, not {self.jobs}")
         check_targets(self.out, self.plot)
         truths = parse_truths(self.truth, self.density_from, read.resolve())
-        return Source({truth.name: truth for truth in truths}, seed)
+        return Simulations({truth.name: truth for truth in truths}, seed)
 
     def work(self, task: Any, todo: Sequence[Any], what: str, setting: dict[str, Any]) -> list[tuple[Any, Any]]:
         """Every draw with its values, in order; those in the resume file are not drawn again."""

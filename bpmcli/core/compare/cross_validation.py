@@ -1,6 +1,8 @@
 """Calibrators fitted to some rows and scored on others: cross-validation, two files, learning curves.
 
-No row is scored by a calibrator that was fitted to it, unless the caller hands over the same rows twice.
+No row is scored by a calibrator that was fitted to it, unless the caller passes the same rows twice.
+Rows are first put into an order that depends on their content alone, so the order of the file does not
+matter: neither for the folds nor for the last bit of a sum.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import numpy as np
 
 from bpmcli.core.calibrators import METHODS, Calibrator, FitOptions, fit_calibrator, method_named
 from bpmcli.core.compare.scores import Judge, Scores, score_names
+from bpmcli.core.data.row_order import canonical_order
 from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import Ints
 from bpmcli.errors import BpmError, DataError
@@ -25,7 +28,7 @@ WHOLE, LEFT_OUT, FOLD, DRAW = "whole", "left-out", "fold", "draw"
 
 @dataclass(frozen=True)
 class Contest:
-    """Who competes, on which scores, and how rows are split."""
+    """The methods to compare, the scores to compare them by, and how rows are split."""
 
     methods: tuple[str, ...] = tuple(METHODS)
     names: tuple[str, ...] = field(default_factory=lambda: tuple(score_names()))
@@ -46,21 +49,21 @@ class Outcome(NamedTuple):
     scored: int
     """Evaluation rows."""
     scores: dict[str, Scores]
-    """By method; those that could not be fitted are missing."""
+    """By method, without those that could not be fitted."""
     failures: dict[str, str]
-    """Why not, by method."""
+    """By method: why it could not be fitted."""
 
 
 def applicable(methods: Sequence[str], rows: Rows) -> tuple[list[str], list[str]]:
-    """Methods that these rows can feed, and those that need the scores of all classes."""
+    """Methods that these rows suffice for, and those that need the scores of all classes, which are missing here."""
     left_out = [name for name in methods if method_named(name).needs_distribution and rows.logits is None]
     return [name for name in methods if name not in left_out], left_out
 
 
 def fold_numbers(hits: np.ndarray, folds: int, rng: np.random.Generator) -> Ints:
-    """A fold for each row: shuffled (files may be sorted), with hits and misses spread evenly."""
+    """A fold for each row: shuffled (files may be sorted), with correct and wrong rows spread evenly."""
     if hits.size < 2 * folds:
-        raise DataError(f"{hits.size} rows are too few for {folds} folds", "fewer --folds, or more rows")
+        raise DataError(f"{hits.size} rows are too few for {folds} folds", "use fewer --folds or more rows")
     order = rng.permutation(hits.size)
     order = order[np.argsort(hits[order], kind="stable")]
     numbers = np.empty(hits.size, dtype=np.int64)
@@ -77,7 +80,7 @@ def splits(rows: Rows, contest: Contest, repeat: int) -> Iterator[tuple[Ints, In
 
 def cross_validate(rows: Rows, contest: Contest, repeat: int) -> list[Outcome]:
     """One repeat: every fold is scored by calibrators of the other folds, or of samples of them."""
-    found = []
+    found, rows = [], rows.take(canonical_order(rows))
     for fold, (fit, score) in enumerate(splits(rows, contest, repeat)):
         judge = Judge.of(rows.take(score))
         if contest.sizes:
@@ -90,13 +93,17 @@ def cross_validate(rows: Rows, contest: Contest, repeat: int) -> list[Outcome]:
 
 def compare_once(calibration: Rows, evaluation: Rows, contest: Contest) -> list[Outcome]:
     """Fitted once, scored on all evaluation rows and, for a standard error, without each fold of them."""
+    calibration, evaluation = (
+        calibration.take(canonical_order(calibration)),
+        evaluation.take(canonical_order(evaluation)),
+    )
     methods, _ = applicable(contest.methods, calibration)
     fits, failures = _fit(calibration, methods, contest.fit)
     judge = Judge.of(evaluation)
     calibrated = {name: judge.confidences(fit) for name, fit in fits.items()}
     whole = {name: c.scores(contest.names, contest.fit.metrics) for name, c in calibrated.items()}
     found = [Outcome(WHOLE, calibration.n, evaluation.n, whole, failures)]
-    # Not stratified: with the same hits in every fold, the chance in their number would be missing.
+    # Not stratified: equal numbers of correct rows in every fold would hide how much that number varies.
     alike = np.zeros(evaluation.n, dtype=bool)
     numbers = fold_numbers(alike, contest.folds, np.random.default_rng([contest.seed, 0]))
     for fold in range(contest.folds):
@@ -107,8 +114,9 @@ def compare_once(calibration: Rows, evaluation: Rows, contest: Contest) -> list[
 
 
 def learn(calibration: Rows, evaluation: Rows, contest: Contest, repeat: int) -> list[Outcome]:
-    """A learning curve's draws: samples of the calibration rows, each scored on all evaluation rows."""
-    judge, found = Judge.of(evaluation), []
+    """Random subsets of the calibration rows for a learning curve, each scored on all evaluation rows."""
+    calibration = calibration.take(canonical_order(calibration))
+    judge, found = Judge.of(evaluation.take(canonical_order(evaluation))), []
     for draw in range(contest.folds):
         order = np.random.default_rng([contest.seed, repeat, draw]).permutation(calibration.n)
         sizes = _sizes(contest, calibration.n)
@@ -138,9 +146,9 @@ def _fit_and_score(calibration: Rows, judge: Judge, contest: Contest, role: str)
 
 
 def shared_rows(calibration: Rows, evaluation: Rows) -> int:
-    """Evaluation rows that are calibration rows, to the last bit of every class.
+    """The number of evaluation rows that also are calibration rows, equal to the last bit in every class.
 
-    0 where that proves nothing: single confidences, or calibration rows that repeat among themselves.
+    0 where equality proves nothing: for bare confidences, and where calibration rows repeat among themselves.
     """
     a, b = calibration.logits, evaluation.logits
     if a is None or b is None or a.shape[1] != b.shape[1]:

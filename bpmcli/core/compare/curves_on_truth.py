@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bpmcli.core.calibrators import METHODS, FitOptions, fit_calibrator, method_named
-from bpmcli.core.compare.metrics_on_truth import Draw, Source, Values, by_cell
+from bpmcli.core.compare.metrics_on_truth import Draw, Simulations, Values, by_cell
 from bpmcli.core.compare.truths import Density, ead, simulate
 from bpmcli.core.curves.density import BetaDensity
 from bpmcli.core.curves.families import Pair
@@ -78,7 +78,7 @@ def expected_error(curve: Mapped, truth: Mapped, nodes: tuple[Floats, Floats]) -
 class FitDraw:
     """Draws a data set, fits every method, and compares the curves with the true one."""
 
-    source: Source
+    source: Simulations
     methods: tuple[str, ...]
     options: FitOptions
 

@@ -23,7 +23,7 @@ class Draw:
 
 
 @dataclass(frozen=True)
-class Source:
+class Simulations:
     """Where the data sets come from: every one has a stream of its own, so neither order nor workers matter."""
 
     truths: Mapping[str, AnyTruth]
@@ -56,7 +56,7 @@ Values = Mapping[str, float | None]
 class MeasureDraw:
     """Draws a data set and measures it."""
 
-    source: Source
+    source: Simulations
     names: tuple[str, ...]
     options: MetricOptions
 
@@ -66,7 +66,7 @@ class MeasureDraw:
 
 
 @dataclass(frozen=True)
-class Score:
+class MetricScore:
     """How a metric did over the runs of one truth and size."""
 
     truth: str
@@ -91,7 +91,7 @@ def by_cell(done: Iterable[tuple[Draw, Values]]) -> dict[tuple[str, int], list[V
     return cells
 
 
-def score(done: Sequence[tuple[Draw, Values]], exact: Mapping[str, float]) -> list[Score]:
+def score_metrics(done: Sequence[tuple[Draw, Values]], exact: Mapping[str, float]) -> list[MetricScore]:
     """Bias, spread and RMSE of every metric against the exact TCE of each truth."""
     scores = []
     for (truth, n), runs in by_cell(done).items():
@@ -105,7 +105,7 @@ def score(done: Sequence[tuple[Draw, Values]], exact: Mapping[str, float]) -> li
             e = errors[:, j][~np.isnan(errors[:, j])]
             known = e.size > 0
             scores.append(
-                Score(
+                MetricScore(
                     truth, n, name, int(e.size), exact[truth],
                     float(exact[truth] + e.mean()) if known else None,
                     float(e.mean()) if known else None,

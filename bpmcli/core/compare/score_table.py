@@ -26,7 +26,7 @@ BEST, CLOSE = "best", "not significantly worse"
 
 
 @dataclass(frozen=True)
-class Score:
+class CalibratorScore:
     """One method's score; None where it failed, and then why."""
 
     method: str
@@ -57,14 +57,14 @@ class _Series:
         return self.factor * float(np.std(self.values, ddof=1)) if self.values.size > 1 else None
 
 
-def table(outcomes: Sequence[Outcome], methods: Sequence[str], names: Sequence[str]) -> list[Score]:
+def table(outcomes: Sequence[Outcome], methods: Sequence[str], names: Sequence[str]) -> list[CalibratorScore]:
     """All outcomes of one input: a record for each calibration size, method and score."""
     sizes = dict.fromkeys(o.fitted if o.role == DRAW else 0 for o in outcomes)
     groups = [[o for o in outcomes if not size or o.fitted == size] for size in sizes]
     return [record for group in groups for name in names for record in _column(group, methods, name)]
 
 
-def _column(outcomes: Sequence[Outcome], methods: Sequence[str], name: str) -> list[Score]:
+def _column(outcomes: Sequence[Outcome], methods: Sequence[str], name: str) -> list[CalibratorScore]:
     series = {m: s for m in methods if (s := _series(outcomes, m, name)) is not None}
     losses = {m: float(loss(name, np.array([s.estimate]))[0]) for m, s in series.items()}
     best = min(losses, key=lambda m: losses[m], default=None)
@@ -79,7 +79,7 @@ def _column(outcomes: Sequence[Outcome], methods: Sequence[str], name: str) -> l
         first = best is not None and m in losses and losses[m] == losses[best]
         mark = BEST if first else CLOSE if p_values.get(m, 0.0) > LEVEL else ""
         found = series.get(m)
-        records.append(Score(
+        records.append(CalibratorScore(
             m, name, fitted, scored,
             found.estimate if found else None, found.standard_error if found else None,
             None if first else p_values.get(m), mark, len(draws), len(reasons), reasons[0] if reasons else None,
@@ -135,13 +135,13 @@ class Rank:
     failed: int
 
 
-def ranks(tables: Sequence[Sequence[Score]], by_size: bool = False) -> list[Rank]:
+def ranks(tables: Sequence[Sequence[CalibratorScore]], by_size: bool = False) -> list[Rank]:
     """Mean ranks over inputs, method by method and score by score, best first."""
     from scipy.stats import rankdata
 
-    places: dict[tuple[str, int | None, str], list[tuple[float, Score]]] = {}
+    places: dict[tuple[str, int | None, str], list[tuple[float, CalibratorScore]]] = {}
     for records in tables:
-        columns: dict[tuple[str, int | None], list[Score]] = {}
+        columns: dict[tuple[str, int | None], list[CalibratorScore]] = {}
         for r in records:
             columns.setdefault((r.score, r.calibration_rows if by_size else None), []).append(r)
         for (name, size), column in columns.items():

@@ -1,7 +1,7 @@
-"""What calibrated confidences are worth: every registered metric, two proper scores, predicted classes kept.
+"""How good calibrated confidences are: every registered metric, two proper scores, and predicted classes kept.
 
-All of them concern the predicted class, so that a calibrator of one confidence and one of whole
-distributions stand on the same ground.
+All of them concern the class that the model predicted, so that a calibrator of one confidence and one of
+whole distributions are compared on equal terms.
 """
 
 from __future__ import annotations
@@ -16,47 +16,61 @@ from bpmcli.core.calibrators.distributions import TRACE, shares_of_others
 from bpmcli.core.data.log_odds import reduce_logits
 from bpmcli.core.data.rows import EVENT, Rows
 from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, sample_from_log_odds, sigmoid
-from bpmcli.core.metrics import MetricOptions, everyday_metrics, measure
+from bpmcli.core.metrics import METRICS, MetricOptions, everyday_metrics, measure
 from bpmcli.errors import UsageError
 
 Scores = dict[str, float | None]
-"""By name; None where a score cannot be had."""
+"""By name; None where a score cannot be computed."""
 
-PROPER = {"brier": "mean squared error of the confidence", "nll": "minus the mean log-likelihood of hit and miss"}
+PROPER = {
+    "brier": "mean squared error of the confidence",
+    "nll": "minus the mean log-likelihood of correct and wrong rows",
+}
 KEPT = "kept"
-"""Share of the rows whose predicted class the calibrated value leaves on top."""
+"""Share of the rows whose predicted class still has the largest probability."""
 
 SMALLEST = 5e-324
-"""A probability that underflowed: its row costs 744 in the NLL, not infinity."""
+"""Replaces a probability that underflowed: its row costs 744 in the NLL rather than infinity."""
 
 
 def score_names(metrics: Iterable[str] | None = None) -> list[str]:
-    """Every score, or the chosen metrics with the proper scores and the classes kept."""
+    """The chosen metrics (the everyday ones by default), then the proper scores and the classes kept."""
     return [*(everyday_metrics() if metrics is None else metrics), *PROPER, KEPT]
 
 
 def check_score_name(name: str) -> str:
-    """The name, or a usage error that lists what there is."""
-    if name not in score_names():
-        raise UsageError(f"unknown score '{name}'", "choose from " + ", ".join(score_names()))
+    """The name, or a usage error that lists the known ones. Every registered metric is a score."""
+    known = score_names(METRICS)
+    if name not in known:
+        raise UsageError(f"unknown score '{name}'", "choose from " + ", ".join(known))
     return name
 
 
+def ranking_caveat(name: str) -> str | None:
+    """What to keep in mind when calibrators are ranked by this score; None for the proper scores."""
+    if name in PROPER or name == KEPT:
+        return None
+    return (
+        f"{name} is not a proper score: part of it is sampling noise, which favours calibrators with few distinct "
+        "values (isotonic, histogram) even on calibrated rows; --rank-by nll is fair"
+    )
+
+
 def loss(name: str, values: Floats) -> Floats:
-    """Scores such that less is better and none can pass for better than perfect (debiased errors fall below 0)."""
+    """Scores such that less is better and 0 is perfect. Debiased errors below 0 count as 0."""
     return 1.0 - values if name == KEPT else np.maximum(values, 0.0)
 
 
 class Judge(NamedTuple):
-    """Rows to score on, and what all calibrators need of them."""
+    """Rows to score on, and what is computed from them once for all calibrators."""
 
     rows: Rows
     runner_up: Floats | None
-    """The runner-up's share of what the predicted class leaves; None without all classes."""
+    """The runner-up's share of the probability of all other classes; None without the scores of all classes."""
 
     @classmethod
     def of(cls, rows: Rows) -> Judge:
-        """Rows with or without the scores of all classes."""
+        """From rows with or without the scores of all classes."""
         if rows.logits is None or rows.predictions is None or rows.target == EVENT:
             return cls(rows, None)
         return cls(rows, shares_of_others(rows.logits, rows.predictions).max(axis=1))
@@ -101,7 +115,7 @@ class CalibratedConfidences(NamedTuple):
         return CalibratedConfidences(bare, self.g[index], self.miss[index], kept)
 
     def scores(self, names: Iterable[str], options: MetricOptions) -> Scores:
-        """The named scores, all of the predicted class."""
+        """The named scores; all of them concern the class that the model predicted."""
         rows, wanted = self.rows, list(names)
         given = np.maximum(np.where(rows.hits, self.g, self.miss), SMALLEST)
         other = np.where(rows.hits, self.miss, self.g)

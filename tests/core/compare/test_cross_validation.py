@@ -24,7 +24,7 @@ from bpmcli.core.compare.cross_validation import (
     learn,
     shared_rows,
 )
-from bpmcli.core.compare.score_table import BEST, CLOSE, Score, ranks, table
+from bpmcli.core.compare.score_table import BEST, CLOSE, CalibratorScore, ranks, table
 from bpmcli.core.compare.scores import Judge, loss, score_names
 from bpmcli.core.data.log_odds import reduce_logits
 from bpmcli.core.data.rows import Rows
@@ -255,8 +255,8 @@ def test_draws_have_no_p_values() -> None:
 
 
 def test_ranks_share_ties_and_put_failures_last() -> None:
-    def record(method: str, value: float | None) -> Score:
-        return Score(method, "ece-debiased", 10, 10, value, None, None, "", 1, int(value is None), None)
+    def record(method: str, value: float | None) -> CalibratorScore:
+        return CalibratorScore(method, "ece-debiased", 10, 10, value, None, None, "", 1, int(value is None), None)
 
     first = [record("a", -0.01), record("b", -0.02), record("c", 0.3), record("d", None)]
     second = [record("a", 0.1), record("b", 0.2)]

@@ -18,7 +18,7 @@ from bpmcli.core.compare.curves_on_truth import (
     quadrature,
     score_curves,
 )
-from bpmcli.core.compare.metrics_on_truth import Draw, MeasureDraw, Source, draws, score
+from bpmcli.core.compare.metrics_on_truth import Draw, MeasureDraw, Simulations, draws, score_metrics
 from bpmcli.core.compare.sample_size import needs, rows_needed, sufficient_rows
 from bpmcli.core.compare.truths import EAD_GRID, TRUTHS, EmpiricalDensity, Truth, ead, on_grid
 from bpmcli.core.curves.families import parse_curve
@@ -38,7 +38,7 @@ def test_scores_by_hand() -> None:
         {"a": 0.26, "b": None, "c": 0.2},
     ]
     done = [(Draw("T", 50, run), v) for run, v in enumerate(values)]
-    a, b, c = score(done, {"T": 0.2})
+    a, b, c = score_metrics(done, {"T": 0.2})
     assert (a.mean, a.bias) == pytest.approx((0.2, 0.0))
     assert a.sd == pytest.approx(np.std([0.10, 0.30, 0.14, 0.26], ddof=1))
     assert a.rmse == pytest.approx(np.sqrt(np.mean([0.01, 0.01, 0.0036, 0.0036])))
@@ -50,23 +50,23 @@ def test_scores_by_hand() -> None:
 
 
 def test_a_metric_that_never_came_is_none() -> None:
-    (only,) = score([(Draw("T", 5, 0), {"a": None})], {"T": 0.2})
+    (only,) = score_metrics([(Draw("T", 5, 0), {"a": None})], {"T": 0.2})
     assert (only.runs, only.mean, only.bias, only.sd, only.rmse, only.closest) == (0, None, None, None, None, 0.0)
 
 
 def test_every_draw_has_its_own_stream() -> None:
-    source = Source(TRUTHS, 0)
+    source = Simulations(TRUTHS, 0)
     todo = draws(["D1", "D2"], [40, 50], 3)
     sums = {draw: float(source.sample(draw).confidences.sum()) for draw in reversed(todo)}
     assert len(set(sums.values())) == len(todo) == 12
     task = MeasureDraw(source, ("ece",), MetricOptions())
     assert task(todo[5]) == task(todo[5])
-    assert task(todo[5]) != replace(task, source=Source(TRUTHS, 1))(todo[5])
+    assert task(todo[5]) != replace(task, source=Simulations(TRUTHS, 1))(todo[5])
 
 
 def test_a_file_is_known_by_its_content_not_its_name() -> None:
     d1 = TRUTHS["D1"]
-    one, two = (Source({name: replace(d1, name=name, identity="sha256:x")}) for name in ("a.json", "b/a.json"))
+    one, two = (Simulations({name: replace(d1, name=name, identity="sha256:x")}) for name in ("a.json", "b/a.json"))
     first, second = Draw("a.json", 30, 0), Draw("b/a.json", 30, 0)
     assert one.identity(first) == two.identity(second)
     np.testing.assert_array_equal(one.sample(first).log_odds, two.sample(second).log_odds)
@@ -147,7 +147,7 @@ def test_methods_come_from_the_registry() -> None:
 
 
 def test_a_fit_that_fails_is_none_and_the_others_go_on() -> None:
-    task = FitDraw(Source(TRUTHS), (REFERENCE, MEAN), FitOptions())
+    task = FitDraw(Simulations(TRUTHS), (REFERENCE, MEAN), FitOptions())
     values = task(Draw("D4", 30, 0))
     assert values[f"{REFERENCE} ead"] is None
     assert values[f"{MEAN} ead"] is not None

@@ -1,0 +1,34 @@
+"""One order for rows that depends only on what they hold, not on where they stand in the file."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bpmcli.core.data.rows import Rows
+from bpmcli.core.data.sample import Floats, Ints
+
+MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+"""2^64 divided by the golden ratio, odd: multiplying by it spreads every bit over the higher ones."""
+
+
+def canonical_order(rows: Rows) -> Ints:
+    """Positions that sort the rows by confidence, then by everything else that they hold.
+
+    Rows that tie in all of it are equal, so it does not matter which comes first. Random splits drawn in this
+    order, and sums taken in it, are the same to the last bit in whatever order the file has its rows.
+    """
+    parts = [rows.weights, rows.labels, rows.predictions, rows.hits, rows.log_odds]
+    keys = [part for part in parts if part is not None]
+    if rows.logits is not None:
+        keys.insert(0, _row_hashes(rows.logits))
+    return np.lexsort(keys)
+
+
+def _row_hashes(values: Floats) -> np.ndarray:
+    """A 64-bit hash of each row's values, column by column."""
+    found = np.zeros(values.shape[0], dtype=np.uint64)
+    for column in values.T:
+        # Adding 0.0 turns -0.0 into 0.0, which is equal and must hash alike.
+        found = (found ^ (column + 0.0).view(np.uint64)) * MULTIPLIER
+        found ^= found >> np.uint64(29)
+    return found
