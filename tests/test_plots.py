@@ -42,6 +42,7 @@ KINDS: dict[str, Callable[[Run, str], None]] = {
     "reliability": lambda run, path: pictures.reliability(path, FILES[:1], InputOptions()),
     "reliability of four": lambda run, path: pictures.reliability(path, FILES, InputOptions()),
     "pooled": lambda run, path: pictures.reliability(path, FILES[:2], InputOptions(), pooled=True),
+    "overlay": lambda run, path: pictures.reliability(path, FILES, InputOptions(), overlay=True),
     "fitted": lambda run, path: _fitted(path),
     "one truth": lambda run, path: _curves(run, path, "D3"),
     "five truths": lambda run, path: _curves(run, path, "D1,D2,D3,D4", NOTEBOOK),
@@ -131,13 +132,44 @@ def test_axes_have_names_and_units(run: Run, saved: list[Any]) -> None:
 
 
 def test_the_reliability_diagram_shows_the_bins(run: Run, saved: list[Any]) -> None:
-    Path("rows.csv").write_text("confidence,hit\n" + "0.91,1\n" * 3 + "0.93,0\n" + "0.32,0\n" * 2)
-    pictures.reliability("r.png", ["rows.csv"], InputOptions(), n_bins=10)
+    Path("rows.csv").write_text("confidence,hit\n" + "0.9,1\n" * 3 + "0.9,0\n" + "0.3,0\n" * 4)
+    pictures.reliability("r.png", ["rows.csv"], InputOptions(), n_bins=2)
     top, below = saved[0].axes
-    heights = [round(bar.get_height()) for bar in below.patches]
-    assert heights == [0, 0, 0, 2, 0, 0, 0, 0, 0, 4]
-    points = next(line for line in top.lines if line.get_marker() == "o").get_xydata()
-    np.testing.assert_allclose(points, [[0.32, 0.0], [0.915, 0.75]], atol=1e-9)
+    points = top.collections[-1].get_offsets()
+    np.testing.assert_allclose(points, [[0.3, 0.0], [0.9, 0.75]], atol=1e-9)
+    assert [round(bar.get_height()) for bar in below.patches if bar.get_height()] == [50, 50]
+
+
+def test_the_curve_is_drawn_only_where_there_are_rows(run: Run, saved: list[Any]) -> None:
+    Path("rows.csv").write_text("confidence,hit\n" + "0.6,1\n0.7,0\n0.8,1\n" * 9)
+    pictures.reliability("r.png", ["rows.csv"], InputOptions())
+    curve = next(line for line in saved[0].axes[0].lines if "calibration curve" in line.get_label())
+    # Both axes run from the lowest accuracy, 0, to 1, so places are confidences.
+    np.testing.assert_allclose([min(curve.get_xdata()), max(curve.get_xdata())], [0.6, 0.8], atol=1e-9)
+
+
+def test_extreme_confidences_get_a_log_odds_axis(run: Run, saved: list[Any]) -> None:
+    Path("rows.csv").write_text("confidence,hit\n" + "0.9999,1\n" * 50 + "0.999,0\n" * 2)
+    pictures.reliability("r.png", ["rows.csv"], InputOptions())
+    assert "0.999" in [label.get_text() for label in saved[0].axes[0].get_xticklabels()]
+    pictures.reliability("r.png", ["rows.csv"], InputOptions(), axis="confidence")
+    assert "0.999" not in [label.get_text() for label in saved[1].axes[0].get_xticklabels()]
+
+
+def test_events_have_their_own_words(run: Run, saved: list[Any]) -> None:
+    Path("rows.csv").write_text("p,y\n" + "0.6,1\n0.2,0\n" * 20)
+    pictures.reliability("r.png", ["rows.csv"], InputOptions(probs="p", label="y", event=True))
+    text = " ".join(name for name, _ in words(saved[0]))
+    assert "event rate" in text
+    assert "accuracy" not in text
+
+
+def test_dark_title_and_size(run: Run, saved: list[Any]) -> None:
+    style = plots.PictureStyle("dark", "My model", (8.0, 9.0))
+    pictures.reliability("r.png", FILES[:1], InputOptions(), style=style)
+    assert saved[0]._suptitle.get_text() == "My model"
+    assert tuple(saved[0].get_size_inches()) == (8.0, 9.0)
+    assert saved[0].get_facecolor()[:3] < (0.2, 0.2, 0.2)
 
 
 def test_colours_are_told_apart() -> None:

@@ -13,7 +13,7 @@ import pytest
 from conftest import ROOT, SAMPLE_DATA
 
 PACKAGE = ROOT / "bpmcli"
-LAYERS = ["core", "io", "tasks", "engines", "plots", "cli"]
+LAYERS = ["core", "io", "tasks", "engines", "plots", "report", "cli"]
 """A layer imports only from those before it, and from itself."""
 ROOMS = ["data", "summary", "curves", "metrics", "calibrators", "compare"]
 """The same inside core."""

@@ -22,6 +22,7 @@ COMMANDS = {
     "fit": "Fit a calibration curve and write its parameters.",
     "apply": "Calibrate files with fitted parameters.",
     "metrics": "Measure calibration error; gate a CI job on it.",
+    "report": "Write one HTML page about the calibration of one or more models.",
     "summarize": "Reduce files of any size to a small summary that metrics and fit read.",
     "simulate": "Draw data whose true calibration error is known.",
     "compare": "Compare metrics or calibrators, on files or on known truth.",

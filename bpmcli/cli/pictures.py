@@ -30,12 +30,34 @@ def check_picture(path: str | None, items: Sequence[Any], pooled: bool = False, 
         )
 
 
-def reliability(path: str, paths: Sequence[str], options: Any, n_bins: int = 15, pooled: bool = False) -> None:
-    """A reliability diagram per input, or one of all of them together."""
-    from bpmcli.plots.reliability import draw_reliability
+def reliability(
+    path: str,
+    paths: Sequence[str],
+    options: Any,
+    n_bins: int = 15,
+    pooled: bool = False,
+    axis: str | None = None,
+    overlay: bool = False,
+    style: Any = None,
+) -> None:
+    """A reliability diagram per input, one of all rows together, or all curves in one panel."""
+    from bpmcli.core.data.rows import EVENT
+    from bpmcli.core.metrics.reliability import reliability as compute
+    from bpmcli.plots import PLAIN
+    from bpmcli.plots.reliability import Diagram, draw_overlay, draw_reliability
 
     groups = [list(paths)] if pooled else [[name] for name in paths]
-    draw_reliability(path, [_sample(group, options) for group in groups], n_bins)
+    diagrams = []
+    for group in groups:
+        name, rows = _rows(group, options)
+        sample = rows.sample
+        event = rows.target == EVENT
+        figures = f"says {100 * sample.mean_confidence:.1f} %, is right {100 * sample.accuracy:.1f} %"
+        if event:
+            figures = f"mean P(y = 1) {100 * sample.mean_confidence:.1f} %, event rate {100 * sample.accuracy:.1f} %"
+        diagrams.append(Diagram(name, compute(sample, n_bins, axis=axis), figures, event))
+    draw = draw_overlay if overlay else draw_reliability
+    draw(path, diagrams, style or PLAIN)
 
 
 def fitted(path: str, documents: Sequence[Mapping[str, Any]], options: Any) -> None:
@@ -46,14 +68,14 @@ def fitted(path: str, documents: Sequence[Mapping[str, Any]], options: Any) -> N
     fits = []
     for document in documents:
         calibrator = METHODS[document["method"]].calibrator.from_parameters(document["parameters"])
-        name, sample = _sample([entry["name"] for entry in document["inputs"]], options)
-        fits.append(FittedCurve(name, document["method"], sample, calibrator, document.get("band")))
+        name, rows = _rows([entry["name"] for entry in document["inputs"]], options)
+        fits.append(FittedCurve(name, document["method"], rows.sample, calibrator, document.get("band")))
     draw_fits(path, fits)
 
 
-def _sample(paths: Sequence[str], options: Any) -> tuple[str, Any]:
+def _rows(paths: Sequence[str], options: Any) -> tuple[str, Any]:
     from bpmcli.io.readers import read_rows
     from bpmcli.tasks.read import pooled
 
     rows, _ = pooled([read_rows(name, options) for name in paths], paths)
-    return paths[0] if len(paths) == 1 else f"pooled ({len(paths)} inputs)", rows.sample
+    return paths[0] if len(paths) == 1 else f"pooled ({len(paths)} inputs)", rows

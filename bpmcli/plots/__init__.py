@@ -49,6 +49,32 @@ STYLE: Any = {
 }
 
 
+DARK: Any = {
+    "figure.facecolor": "#17181c",
+    "axes.facecolor": "#17181c",
+    "savefig.facecolor": "#17181c",
+    "text.color": "#ececf1",
+    "axes.labelcolor": "#ececf1",
+    "axes.edgecolor": "#a3a3b2",
+    "xtick.color": "#a3a3b2",
+    "ytick.color": "#a3a3b2",
+    "grid.color": "#3a3b44",
+}
+THEMES: dict[str, Any] = {"light": {}, "dark": DARK}
+
+
+class PictureStyle(NamedTuple):
+    """What a user may choose about a picture."""
+
+    theme: str = "light"
+    title: str | None = None
+    size: tuple[float, float] | None = None
+    """Width and height in inches."""
+
+
+PLAIN = PictureStyle()
+
+
 def check_plot(path: str) -> str:
     """The picture's format; refused when it is unknown or matplotlib is missing."""
     format_ = path.rpartition(".")[2].lower()
@@ -78,7 +104,7 @@ def looks(names: Sequence[str], first: str | None = None) -> dict[str, Look]:
 
 
 @contextmanager
-def picture(path: str, width: float, height: float) -> Iterator[Any]:
+def picture(path: str, width: float, height: float, style: PictureStyle = PLAIN) -> Iterator[Any]:
     """A figure to draw on (inches); the file appears when the block ends well."""
     format_ = check_plot(path)
     from matplotlib import rc_context
@@ -87,8 +113,8 @@ def picture(path: str, width: float, height: float) -> Iterator[Any]:
 
     from bpmcli.io.writers import atomic_path
 
-    with rc_context(STYLE):
-        figure = Figure(figsize=(width, height), layout="constrained")
+    with rc_context({**STYLE, **THEMES[style.theme]}):
+        figure = Figure(figsize=style.size or (width, height), layout="constrained")
         FigureCanvasAgg(figure)
         yield figure
         with atomic_path(path) as temporary:

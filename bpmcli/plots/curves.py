@@ -15,7 +15,7 @@ from bpmcli.core.curves.histogram_mean import COUNTS, fit_histograms
 from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, Sample
 from bpmcli.errors import FitError
 from bpmcli.plots import COLOURS, TRUE, grid, picture, shorten
-from bpmcli.plots.reliability import counts_below, square, two_storeys
+from bpmcli.plots.panels import counts_below, square, two_storeys
 
 OURS, BINNED = COLOURS[0], COLOURS[1]
 

@@ -1,78 +1,93 @@
-"""The reliability diagram: accuracy against confidence bin by bin, with the rows behind it."""
+"""The reliability diagram: the averaged curve with its band, the bins with their intervals, and the rows below."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from bpmcli.core.data.sample import Sample
-from bpmcli.core.metrics.bin_table import bin_table
-from bpmcli.plots import COLOURS, grid, picture, shorten
+from bpmcli.core.metrics.axis import Axis, axis_over
+from bpmcli.core.metrics.reliability import Reliability
+from bpmcli.plots import COLOURS, PLAIN, PictureStyle, looks, picture, shorten
+from bpmcli.plots.panels import DIAGONAL, ROWS, two_storeys
 
-GAP, POINT, ROWS = COLOURS[4], COLOURS[1], "#999999"
-
-
-def draw_reliability(path: str, samples: Sequence[tuple[str, Sample]], n_bins: int = 15) -> None:
-    """A panel per sample: hit rates with 95 % intervals, gaps to the diagonal, and counts below."""
-    with two_storeys(path, [name for name, _ in samples], "Reliability diagram") as panels:
-        for (top, below), (_, sample) in zip(panels, samples, strict=True):
-            _diagram(top, sample, n_bins)
-            square(top)
-            counts_below(below, sample, n_bins)
+CURVE, POINT = COLOURS[1], COLOURS[0]
+BARS = 40
+LARGEST = 90.0
+"""Area of the largest bin's circle, in square points."""
 
 
-@contextmanager
-def two_storeys(path: str, names: Sequence[str], title: str) -> Iterator[list[Any]]:
-    """Pairs of axes, a square one above a flat one of the same width; the legend is shared."""
-    lines, columns = grid(len(names))
-    with picture(path, 4.5 * columns, 5.7 * lines + 1.0) as figure:
-        axes = figure.subplots(2 * lines, columns, squeeze=False, height_ratios=[4, 1] * lines)
-        pairs = list(zip(axes[::2].ravel(), axes[1::2].ravel(), strict=True))
-        for unused in pairs[len(names) :]:
-            for axis in unused:
-                axis.set_axis_off()
-        yield pairs[: len(names)]
-        for (top, below), name in zip(pairs, names, strict=False):
-            top.set_title(shorten(os.path.basename(name)))
-            top.set_box_aspect(1)
-            below.set_box_aspect(0.25)
-        figure.suptitle(title, fontsize=12)
-        handles, labels = pairs[0][0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=1 if columns == 1 else 2)
+class Diagram(NamedTuple):
+    """One model: its name, what is drawn, and its figures in a few words for the title."""
+
+    name: str
+    found: Reliability
+    figures: str = ""
+    event: bool = False
 
 
-def _diagram(axis: Any, sample: Sample, n_bins: int) -> None:
-    # Bins of equal width: on a saturated network those of equal mass crowd at 1.
-    bins = bin_table(sample, n_bins, "width")
-    s = np.array([b["confidence"] for b in bins])
-    rate = np.array([b["accuracy"] for b in bins])
-    low, high = (np.array([b[key] for b in bins]) for key in ("accuracy_low", "accuracy_high"))
-    axis.vlines(s, np.minimum(s, rate), np.maximum(s, rate), color=GAP, linewidth=5, alpha=0.55, label="gap")
-    # The interval of a rate of 0 or 1 starts at the rate itself.
-    spread = [np.maximum(rate - low, 0.0), np.maximum(high - rate, 0.0)]
-    label = f"hit rate in {n_bins} equal-width bins, 95 % interval"
-    axis.errorbar(s, rate, yerr=spread, fmt="o", color=POINT, markersize=4.5, capsize=2, linewidth=1.2, label=label)
+def draw_reliability(path: str, diagrams: Sequence[Diagram], style: PictureStyle = PLAIN) -> None:
+    """A panel per model."""
+    with two_storeys(path, [d.name for d in diagrams], "Reliability diagram", style) as panels:
+        for (top, below), diagram in zip(panels, diagrams, strict=True):
+            found, axis = diagram.found, diagram.found.axis
+            _curve(top, found, axis, CURVE, f"calibration curve, {100 * found.level:g} % band")
+            _bins(top, found, axis)
+            _frame(top, axis, diagram.event)
+            _rows(below, found, axis, diagram.event)
+            title = shorten(os.path.basename(diagram.name))
+            top.set_title(f"{title}\n{diagram.figures}" if diagram.figures else title)
 
 
-def square(axis: Any) -> None:
-    """Confidence against accuracy, both from 0 to 1, with the diagonal of perfect calibration."""
-    axis.plot([0, 1], [0, 1], color="#888888", linewidth=1, linestyle=":", zorder=1, label="perfect calibration")
-    axis.set_xlim(-0.01, 1.01)
-    axis.set_ylim(-0.01, 1.01)
-    axis.set_box_aspect(1)
-    axis.set_ylabel("accuracy (share of hits)")
+def draw_overlay(path: str, diagrams: Sequence[Diagram], style: PictureStyle = PLAIN) -> None:
+    """The curves and bands of several models in one panel, on the axis of the first."""
+    kinds = [d.found.axis.kind for d in diagrams]
+    ends = np.array([p for d in diagrams for p in d.found.axis.probabilities(np.array([0.0, 1.0]))])
+    axis = axis_over(kinds[0], ends)
+    look = looks([d.name for d in diagrams])
+    with picture(path, 6.4, 6.6 + 0.22 * len(diagrams), style) as figure:
+        top = figure.subplots()
+        for diagram in diagrams:
+            label = shorten(os.path.basename(diagram.name)) + (f": {diagram.figures}" if diagram.figures else "")
+            _curve(top, diagram.found, axis, look[diagram.name].color, label, look[diagram.name].linestyle)
+        _frame(top, axis, diagrams[0].event)
+        top.set_xlabel("P(y = 1)" if diagrams[0].event else "confidence")
+        top.set_box_aspect(1)
+        figure.suptitle("Calibration curves" if style.title is None else style.title, fontsize=12)
+        figure.legend(*top.get_legend_handles_labels(), loc="outside lower center", ncols=1)
 
 
-def counts_below(axis: Any, sample: Sample, n_bins: int = 20) -> None:
-    """Rows per equal-width bin, on a log axis: one bar would hide the others."""
-    rows, edges = np.histogram(sample.confidences, bins=n_bins, range=(0.0, 1.0), weights=sample.mass)
-    axis.bar(edges[:-1], rows, width=1 / n_bins, align="edge", color=ROWS, edgecolor="white", linewidth=0.5)
-    axis.set_yscale("log")
-    axis.set_xlim(-0.01, 1.01)
-    axis.set_ylim(0.5, max(2.0, 2.0 * float(rows.max())))
-    axis.set_xlabel(f"confidence ({sample.n} rows, {n_bins} bins)")
-    axis.set_ylabel("rows per bin")
+def _curve(top: Any, found: Reliability, axis: Axis, colour: str, label: str, linestyle: Any = "-") -> None:
+    x = axis.share(found.confidence)
+    top.fill_between(x, axis.share(found.low), axis.share(found.high), color=colour, alpha=0.2, linewidth=0)
+    top.plot(x, axis.share(found.curve), color=colour, linewidth=2.2, linestyle=linestyle, label=label)
+
+
+def _bins(top: Any, found: Reliability, axis: Axis) -> None:
+    keys = ("confidence", "accuracy", "accuracy_low", "accuracy_high", "rows")
+    s, rate, low, high, rows = (np.array([b[key] for b in found.bins]) for key in keys)
+    x, y = np.clip(axis.share(s), 0.0, 1.0), np.clip(axis.share(rate), 0.0, 1.0)
+    top.vlines(x, np.clip(axis.share(low), 0, 1), np.clip(axis.share(high), 0, 1), color=POINT, linewidth=1.1)
+    label = f"{len(found.bins)} bins with 95 % intervals, area by rows"
+    top.scatter(x, y, s=np.maximum(LARGEST * rows / rows.max(), 6.0), color=POINT, alpha=0.85, zorder=3, label=label)
+
+
+def _frame(top: Any, axis: Axis, event: bool) -> None:
+    top.plot([0, 1], [0, 1], color=DIAGONAL, linewidth=1, linestyle=":", zorder=1, label="perfect calibration")
+    places, labels = axis.share(np.array(axis.ticks)).tolist(), [f"{t:g}" for t in axis.ticks]
+    top.set_xticks(places, labels)
+    top.set_yticks(places, labels)
+    top.set_xlim(-0.02, 1.02)
+    top.set_ylim(-0.02, 1.02)
+    top.set_ylabel("event rate" if event else "accuracy")
+
+
+def _rows(below: Any, found: Reliability, axis: Axis, event: bool) -> None:
+    share = 100 * found.rows_by_place(BARS)
+    below.bar(np.arange(BARS) / BARS, share, width=0.95 / BARS, align="edge", color=ROWS, linewidth=0)
+    below.set_xticks(axis.share(np.array(axis.ticks)).tolist(), [f"{t:g}" for t in axis.ticks])
+    below.set_xlim(-0.02, 1.02)
+    below.set_xlabel(f"{'P(y = 1)' if event else 'confidence'} ({found.n} rows)")
+    below.set_ylabel("% of rows")

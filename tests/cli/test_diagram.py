@@ -10,7 +10,8 @@ import pytest
 from bpmcli.cli import diagram
 from bpmcli.cli.diagram import OVER, UNDER, Glyph, draw, plain
 from bpmcli.core.data.sample import sample_from_confidences
-from bpmcli.core.metrics.reliability import CONFIDENCE, LOG_ODDS, Reliability, reliability
+from bpmcli.core.metrics.axis import CONFIDENCE, LOG_ODDS
+from bpmcli.core.metrics.reliability import Reliability, reliability
 
 
 def rows(shift: float, n: int = 4000, seed: int = 0) -> Reliability:

@@ -9,15 +9,8 @@ import numpy as np
 from bpmcli.core.curves.averaged.band import curve_draws
 from bpmcli.core.curves.averaged.mixture import fit_averaged, tails
 from bpmcli.core.data.sample import Floats, Sample, sigmoid
+from bpmcli.core.metrics.axis import FARTHEST, LOG_ODDS, Axis, axis_for, axis_over, logit
 from bpmcli.core.metrics.bin_table import bin_table
-
-CONFIDENCE, LOG_ODDS = "confidence", "log-odds"
-
-EXTREME = 0.01
-"""A confidence this close to 0 or 1 cannot be told apart from its neighbours on a linear axis."""
-
-FARTHEST = 13.8
-"""The log-odds axis ends where 1 − s is one in a million; rows beyond count as rows at its end."""
 
 POINTS = 121
 DRAWS = 1000
@@ -29,8 +22,7 @@ class Reliability(NamedTuple):
     """The bins, the averaged calibration curve with its band, and where the rows are."""
 
     n: int
-    axis: str
-    """`confidence`, or `log-odds` where most confidences are extreme."""
+    axis: Axis
     bins: list[dict[str, float]]
     """One record per bin of `bin_table`."""
     log_odds: Floats
@@ -49,6 +41,14 @@ class Reliability(NamedTuple):
         """The points of the curve as confidences."""
         return sigmoid(self.log_odds)
 
+    def rows_by_place(self, places: int) -> Floats:
+        """Share of the rows in each of so many equal parts of the axis."""
+        middles = sigmoid((self.edges[1:] + self.edges[:-1]) / 2)
+        index = np.clip(self.axis.share(middles) * places, 0, places - 1).astype(int)
+        shares = np.zeros(places)
+        np.add.at(shares, index, self.mass)
+        return shares
+
 
 def reliability(
     sample: Sample, n_bins: int = 15, binning: str = "mass", level: float = 0.95, axis: str | None = None, seed: int = 0
@@ -58,34 +58,29 @@ def reliability(
     The curve is the average that `bpm-averaged` fits; its pointwise band holds the middle `level` of curves drawn
     from the posterior. The axis is chosen by `axis_for` unless it is named.
     """
-    axis = axis or axis_for(sample)
+    kind = axis or axis_for(sample)
     first, last = (float(np.clip(x, -FARTHEST, FARTHEST)) for x in sample.log_odds[[0, -1]])
-    x = _between(first, last, POINTS, axis)
+    x = _between(first, last, POINTS, kind)
     g = fit_averaged(sample)(x)[0]
     low, high = np.quantile(curve_draws(sample, x, DRAWS, np.random.default_rng(seed)), tails(level), axis=0)
-    edges = _between(first, last, CELLS + 1, axis) if axis == LOG_ODDS else _edges_of_confidence()
+    edges = _between(first, last, CELLS + 1, kind) if kind == LOG_ODDS else _edges_of_confidence()
     mass = np.histogram(np.clip(sample.log_odds, edges[0], edges[-1]), bins=edges, weights=sample.mass)[0] / sample.n
     bins = bin_table(sample, n_bins, binning)
-    return Reliability(sample.n, axis, bins, x, g, np.minimum(low, g), np.maximum(high, g), level, edges, mass)
+    bin_values = [b[key] for b in bins for key in ("confidence", "accuracy")]
+    shown = axis_over(kind, np.array([*sigmoid(x[[0, -1]]), *bin_values]))
+    return Reliability(sample.n, shown, bins, x, g, np.minimum(low, g), np.maximum(high, g), level, edges, mass)
 
 
-def axis_for(sample: Sample) -> str:
-    """`log-odds` if more than half of the rows have a confidence within 0.01 of 0 or 1, else `confidence`."""
-    extreme = np.minimum(sample.confidences, sample.complements) < EXTREME
-    return LOG_ODDS if float(sample.mass[extreme].sum()) > 0.5 * sample.n else CONFIDENCE
-
-
-def _between(first: float, last: float, points: int, axis: str) -> Floats:
-    """Log-odds from first to last, evenly spaced on the axis; one point is widened to an interval."""
+def _between(first: float, last: float, points: int, kind: str) -> Floats:
+    """Log-odds from first to last, evenly spaced on an axis of this kind; one point is widened to an interval."""
     if last - first < 1e-9:
         first, last = first - 0.05, last + 0.05
-    if axis == LOG_ODDS:
+    if kind == LOG_ODDS:
         return np.linspace(first, last, points)
     s = np.linspace(float(sigmoid(np.array(first))), float(sigmoid(np.array(last))), points)[1:-1]
-    inner: Floats = np.log(s) - np.log1p(-s)
-    return np.concatenate([[first], inner, [last]])
+    return np.concatenate([[first], logit(s), [last]])
 
 
 def _edges_of_confidence() -> Floats:
     s = np.arange(1, CELLS) / CELLS
-    return np.concatenate([[-FARTHEST], np.log(s) - np.log1p(-s), [FARTHEST]])
+    return np.concatenate([[-FARTHEST], logit(s), [FARTHEST]])

@@ -8,7 +8,8 @@ import pytest
 from bpmcli.core.compare.truths import TRUTHS, simulate
 from bpmcli.core.curves.averaged.mixture import fit_averaged
 from bpmcli.core.data.sample import Sample, sample_from_confidences, sample_from_log_odds
-from bpmcli.core.metrics.reliability import CONFIDENCE, LOG_ODDS, axis_for, reliability
+from bpmcli.core.metrics.axis import CONFIDENCE, LOG_ODDS, axis_for
+from bpmcli.core.metrics.reliability import reliability
 
 
 def drawn(name: str, n: int, seed: int = 0) -> Sample:

@@ -1,0 +1,70 @@
+"""The axis of a reliability diagram: linear in confidence, or in log-odds where most confidences are near 0 or 1."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bpmcli.core.data.sample import Floats, Sample, sigmoid
+
+CONFIDENCE, LOG_ODDS = "confidence", "log-odds"
+
+EXTREME = 0.01
+"""Confidences this close to 0 or 1 cannot be told apart on a linear axis."""
+
+FARTHEST = 13.8
+"""The log-odds axis ends where 1 − s is one in a million; rows beyond count as rows at its end."""
+
+LOG_ODDS_TICKS = (0.00001, 0.0001, 0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
+
+
+class Axis(NamedTuple):
+    """Where probabilities lie. Both directions of a diagram share it, so the diagonal joins two corners."""
+
+    kind: str
+    first: float
+    """The lower end: a probability, or log-odds if the axis is in log-odds."""
+    last: float
+    ticks: tuple[float, ...]
+    """Probabilities to be labelled, in ascending order."""
+
+    def share(self, probabilities: Floats | float) -> Floats:
+        """Positions along the axis: 0 at its lower end, 1 at its upper end, and beyond where they are outside."""
+        placed = np.asarray(probabilities, dtype=np.float64)
+        if self.kind == LOG_ODDS:
+            placed = logit(placed)
+        found: Floats = (placed - self.first) / (self.last - self.first)
+        return found
+
+    def probabilities(self, shares: Floats) -> Floats:
+        """The inverse of `share`."""
+        placed = self.first + shares * (self.last - self.first)
+        return sigmoid(placed) if self.kind == LOG_ODDS else placed
+
+
+def axis_for(sample: Sample) -> str:
+    """`log-odds` if more than half of the rows have a confidence within 0.01 of 0 or 1, else `confidence`."""
+    extreme = np.minimum(sample.confidences, sample.complements) < EXTREME
+    return LOG_ODDS if float(sample.mass[extreme].sum()) > 0.5 * sample.n else CONFIDENCE
+
+
+def axis_over(kind: str, seen: Floats) -> Axis:
+    """The axis of this kind that shows all these probabilities."""
+    if kind == LOG_ODDS:
+        placed = np.clip(logit(seen), -FARTHEST, FARTHEST)
+        first = float(placed.min())
+        last = max(float(placed.max()), first + 1.0)
+        at = logit(np.array(LOG_ODDS_TICKS))
+        inside = (at >= first - 0.2) & (at <= last + 0.2)
+        return Axis(kind, first, last, tuple(t for t, shown in zip(LOG_ODDS_TICKS, inside, strict=True) if shown))
+    first = min(float(np.floor(10 * seen.min() + 1e-9)) / 10, 0.9)
+    step = 1 if first > 0.35 else 2
+    return Axis(kind, first, 1.0, tuple(t / 10 for t in range(0, 11, step) if t / 10 >= first - 1e-9))
+
+
+def logit(probabilities: Floats) -> Floats:
+    """log p − log(1 − p); 0 and 1 are moved inside by 1e-12."""
+    p = np.clip(probabilities, 1e-12, 1.0 - 1e-12)
+    found: Floats = np.log(p) - np.log1p(-p)
+    return found

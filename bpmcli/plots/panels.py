@@ -1,0 +1,59 @@
+"""Panels of two storeys: a square diagram above a flat one that shows where the rows are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from bpmcli.core.data.sample import Sample
+from bpmcli.plots import PLAIN, PictureStyle, grid, picture, shorten
+
+ROWS = "#999999"
+DIAGONAL = "#888888"
+
+
+@contextmanager
+def two_storeys(
+    path: str, names: Sequence[str], title: str, style: PictureStyle = PLAIN
+) -> Iterator[list[tuple[Any, Any]]]:
+    """Pairs of axes, a square one above a flat one of the same width; the legend is shared."""
+    lines, columns = grid(len(names))
+    with picture(path, 4.5 * columns, 5.7 * lines + 1.0, style) as figure:
+        axes = figure.subplots(2 * lines, columns, squeeze=False, height_ratios=[4, 1] * lines)
+        pairs = list(zip(axes[::2].ravel(), axes[1::2].ravel(), strict=True))
+        for unused in pairs[len(names) :]:
+            for axis in unused:
+                axis.set_axis_off()
+        yield pairs[: len(names)]
+        for (top, below), name in zip(pairs, names, strict=False):
+            if not top.get_title():
+                top.set_title(shorten(os.path.basename(name)))
+            top.set_box_aspect(1)
+            below.set_box_aspect(0.25)
+        figure.suptitle(title if style.title is None else style.title, fontsize=12)
+        handles, labels = pairs[0][0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=1 if columns == 1 else 2)
+
+
+def square(axis: Any) -> None:
+    """Confidence against accuracy, both from 0 to 1, with the diagonal of perfect calibration."""
+    axis.plot([0, 1], [0, 1], color=DIAGONAL, linewidth=1, linestyle=":", zorder=1, label="perfect calibration")
+    axis.set_xlim(-0.01, 1.01)
+    axis.set_ylim(-0.01, 1.01)
+    axis.set_box_aspect(1)
+    axis.set_ylabel("accuracy")
+
+
+def counts_below(axis: Any, sample: Sample, n_bins: int = 20) -> None:
+    """Rows per equal-width bin, on a log axis: one bar would hide the others."""
+    rows, edges = np.histogram(sample.confidences, bins=n_bins, range=(0.0, 1.0), weights=sample.mass)
+    axis.bar(edges[:-1], rows, width=1 / n_bins, align="edge", color=ROWS, edgecolor="white", linewidth=0.5)
+    axis.set_yscale("log")
+    axis.set_xlim(-0.01, 1.01)
+    axis.set_ylim(0.5, max(2.0, 2.0 * float(rows.max())))
+    axis.set_xlabel(f"confidence ({sample.n} rows, {n_bins} bins)")
+    axis.set_ylabel("rows per bin")

@@ -1,0 +1,128 @@
+"""The page: figures of each model, put into words and tables by a template that escapes every text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from importlib.util import find_spec
+from typing import Any
+
+from bpmcli import __version__
+from bpmcli.core.data.rows import EVENT
+from bpmcli.core.metrics import METRICS
+from bpmcli.errors import UsageError
+from bpmcli.report.svg import diagram
+from bpmcli.tasks.report import Examined
+
+WORST_BINS = 3
+"""Bins that the page names as the place of the error."""
+
+
+def check_report(path: str) -> None:
+    """Refuse before the work what could not be written after it."""
+    if not path.lower().endswith((".html", ".htm")):
+        raise UsageError(f"{path}: a report is an HTML page", "name it report.html")
+    if find_spec("jinja2") is None:
+        raise UsageError("reports need jinja2, which is not installed", "pip install 'bpmcli[report]'")
+
+
+def render_report(models: Sequence[Examined], failures: Sequence[tuple[str, str]], calibration: str | None) -> str:
+    """The whole page as text. The same models give the same bytes."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("bpmcli.report", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"percent": percent, "figure": figure}
+    ordered = sorted(models, key=_error)
+    page = environment.get_template("page.html").render(
+        models=[_view(model, place) for place, model in enumerate(ordered, start=1)],
+        failures=failures,
+        calibration=calibration,
+        metrics=METRICS,
+        version=__version__,
+    )
+    return page + "\n"
+
+
+def _error(model: Examined) -> tuple[bool, float, str]:
+    """Best first; models whose error could not be estimated last."""
+    value = model.record["metrics"]["tce"]["value"]
+    return value is None, value or 0.0, model.record["input"]
+
+
+def _view(model: Examined, place: int) -> dict[str, Any]:
+    record = model.record
+    event = record["target"] == EVENT
+    label = f"Reliability diagram of {record['input']}: {_sentence(record)}"
+    return {
+        "id": f"model-{place}",
+        "place": place,
+        "record": record,
+        "name": record["input"],
+        "event": event,
+        "verdict": record.get("verdict") or {},
+        "tone": tone(record.get("verdict") or {}),
+        "sentence": _sentence(record),
+        "diagram": _markup(diagram(model.reliability, escape(label, quote=True), event)),
+        "worst": [] if tone(record.get("verdict") or {}) == "calibrated" else worst_bins(model.reliability.bins),
+        "groups": model.groups,
+        "repairs": repair_table(model.repairs),
+        "notices": [{"text": str(n), "hint": n.hint} for n in dict.fromkeys(model.notices)],
+    }
+
+
+def _sentence(record: Mapping[str, Any]) -> str:
+    verdict = record.get("verdict") or {}
+    return str(verdict.get("sentence") or "")
+
+
+def tone(verdict: Mapping[str, Any]) -> str:
+    """The colour of a verdict: the name of a style in the page."""
+    name = str(verdict.get("name", ""))
+    return next((style for style in ("over-confident", "under-confident", "calibrated") if name.startswith(style)), "")
+
+
+def _markup(text: str) -> Any:
+    from markupsafe import Markup
+
+    return Markup(text)
+
+
+def worst_bins(bins: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
+    """The bins that contribute most to the binned error, each with its share of it."""
+    weights = [b["rows"] * abs(b["gap"]) for b in bins]
+    total = sum(weights)
+    if not total:
+        return []
+    order = sorted(range(len(bins)), key=lambda i: -weights[i])[:WORST_BINS]
+    return [{**bins[i], "share": weights[i] / total} for i in order]
+
+
+def repair_table(scores: Sequence[Any]) -> dict[str, Any] | None:
+    """One row per method, the lowest log loss first."""
+    if not scores:
+        return None
+    names = list(dict.fromkeys(s.score for s in scores))
+    at = {(s.method, s.score): s for s in scores}
+    first = [s for s in scores if s.score == "nll"]
+    methods = [s.method for s in sorted(first, key=lambda s: (s.value is None, s.value or 0.0))]
+    return {"scores": names, "rows": [(m, [at[m, n] for n in names]) for m in methods]}
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    """A share as text; more digits near 100 %, so that 99.97 % does not read 100.0 %."""
+    if value is None:
+        return "–"
+    while digits < 6 and value < 1 and round(100 * value, digits) >= 100:
+        digits += 1
+    return f"{100 * value:.{digits}f} %"
+
+
+def figure(value: float | None) -> str:
+    """A metric as text."""
+    return "–" if value is None else f"{value:.4f}"

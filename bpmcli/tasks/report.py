@@ -1,0 +1,52 @@
+"""Everything a report says about one input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from bpmcli.core.data.notices import Notice
+from bpmcli.core.metrics.reliability import Reliability, reliability
+from bpmcli.io.paths import Input
+from bpmcli.io.readers import read_rows
+from bpmcli.tasks.compare import ComparePair, Pair
+from bpmcli.tasks.measure import MeasureFile
+
+
+class Examined(NamedTuple):
+    """One input: its metrics, its diagram, its groups, and what each calibrator would make of it."""
+
+    record: dict[str, Any]
+    reliability: Reliability
+    groups: list[dict[str, Any]]
+    repairs: list[Any]
+    """Scores of each calibrator fitted to the calibration file, as `compare calibrators` reports them."""
+    notices: tuple[Notice, ...]
+
+
+@dataclass(frozen=True)
+class ExamineFile:
+    """Measures one input for the report."""
+
+    measure: MeasureFile
+    by_group: MeasureFile | None = None
+    """The same for each value of a column."""
+    compare: ComparePair | None = None
+    calibration: str | None = None
+
+    def __call__(self, item: Input) -> Examined:
+        task = self.by_group or self.measure
+        loaded = read_rows(item.path, task.options, mode=task.mode)
+        (whole,) = self.measure.measure(item.path, loaded.rows, loaded.notices, loaded.metadata)
+        groups: Sequence[Any] = ()
+        if self.by_group:
+            groups = self.by_group.measure(item.path, loaded.rows, (), {})
+        options = self.measure.metrics
+        found = reliability(loaded.rows.sample, options.n_bins, options.binning)
+        return Examined(whole.record, found, [g.record for g in groups], self._repairs(item), whole.notices)
+
+    def _repairs(self, item: Input) -> list[Any]:
+        if self.compare is None or self.calibration is None:
+            return []
+        return self.compare.table([self.compare((Pair(self.calibration, item.path), 0))])

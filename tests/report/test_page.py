@@ -1,0 +1,146 @@
+"""The report: what it says, that nothing from a file becomes markup, and that it loads nothing."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import SAMPLE_DATA
+
+from bpmcli.report import page
+
+pytest.importorskip("jinja2")
+
+OVER, GOOD, VAL = (str(SAMPLE_DATA / f"digits_{name}.npz") for name in ("overconfident", "good", "val"))
+FAST = ("--resamples", 20)
+
+
+class Tags(HTMLParser):
+    """Tags that are opened and not closed, and all attributes."""
+
+    VOID = frozenset({"meta", "link", "path", "circle", "rect", "br"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += attrs
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += attrs
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def rows(path: str, seed: int = 0, header: str = "confidence,hit,site") -> None:
+    rng = np.random.default_rng(seed)
+    s = rng.uniform(0.5, 1.0, 200)
+    lines = [
+        f"{a:.4f},{int(b)},{'north' if i % 2 else 'south'}"
+        for i, (a, b) in enumerate(zip(s, rng.random(200) < s - 0.1, strict=True))
+    ]
+    Path(path).write_text("\n".join([header, *lines]) + "\n")
+
+
+def test_one_page_about_several_models(run):
+    ran = run("report", OVER, GOOD, "-o", "report.html", *FAST)
+    assert ran.out == ""
+    assert "report.html: 2 models" in ran.err
+    text = Path("report.html").read_text()
+    tags = Tags(text)
+    assert tags.open == []
+    # The better model comes first, in the table and below it.
+    assert text.index("digits_good.npz") < text.index("digits_overconfident.npz")
+    for expected in ("Where the error is", "tce", "ece-debiased", "calibration curve", "1,797"):
+        assert expected in text
+    assert text.count('class="diagram"') == 2
+
+
+def test_it_loads_nothing_and_runs_no_foreign_script(run):
+    run("report", OVER, "-o", "report.html", *FAST)
+    text = Path("report.html").read_text()
+    tags = Tags(text)
+    for name, value in tags.attributes:
+        assert name not in ("src", "srcset", "onclick", "onload"), (name, value)
+        if name == "href":
+            assert (value or "").startswith(("#", "data:,")), value
+    assert "default-src 'none'" in text
+    assert not re.search(r"https?://", text)
+
+
+def test_names_in_files_do_not_become_markup(run):
+    name = "<img src=x onerror=alert(1)>\"'&.csv"
+    rows(name, header='confidence,hit,"<b>site</b>"')
+    run("report", name, "-o", "report.html", "--by", "<b>site</b>", *FAST)
+    text = Path("report.html").read_text()
+    tags = Tags(text)
+    assert tags.open == []
+    assert "<img" not in text
+    assert "<b>site" not in text
+    assert name in "".join(tags.text)
+    assert not [a for a in tags.attributes if a[0] == "onerror"]
+
+
+def test_the_same_bytes_twice(run):
+    rows("a.csv")
+    for name in ("one.html", "two.html"):
+        run("report", "a.csv", "-o", name, *FAST)
+    assert Path("one.html").read_bytes() == Path("two.html").read_bytes()
+
+
+def test_groups_and_repairs(run):
+    rows("a.csv")
+    rows("val.csv", seed=1)
+    run("report", "a.csv", "-o", "report.html", "--by", "site", "--calibration", "val.csv", *FAST)
+    text = Path("report.html").read_text()
+    for expected in (
+        "By site",
+        "north",
+        "south",
+        "What repair would buy",
+        "fitted to val.csv",
+        "bpm-averaged",
+        "identity",
+    ):
+        assert expected in text
+
+
+def test_an_input_that_cannot_be_read_is_named_on_the_page(run):
+    rows("a.csv")
+    Path("bad.csv").write_text("confidence,hit\n2.5,1\n")
+    ran = run("report", "a.csv", "bad.csv", "-o", "report.html", *FAST, code=3)
+    assert "bad.csv" in ran.err
+    assert "Could not be read" in Path("report.html").read_text()
+
+
+def test_nothing_is_written_when_nothing_could_be_read(run):
+    Path("bad.csv").write_text("confidence,hit\n2.5,1\n")
+    run("report", "bad.csv", "-o", "report.html", code=3)
+    assert not Path("report.html").exists()
+
+
+def test_usage(run, monkeypatch):
+    rows("a.csv")
+    assert "report.html" in run("report", "a.csv", "-o", "report.txt", code=2).err
+    assert "other rows" in run("report", "a.csv", "-o", "r.html", "--calibration", "a.csv", code=2).err
+    monkeypatch.setattr(page, "find_spec", lambda name: None)
+    assert "pip install 'bpmcli[report]'" in run("report", "a.csv", "-o", "r.html", code=2).err
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.5, "50.0 %"), (0.99999, "99.999 %"), (1.0, "100.0 %"), (None, "–")])
+def test_shares_near_one_keep_their_digits(value, text):
+    assert page.percent(value) == text
