@@ -28,6 +28,7 @@ _API = {
     "sample_from_confidences": "bpmcli.core.data.sample",
     "sample_from_log_odds": "bpmcli.core.data.sample",
     "simulate": "bpmcli.core.compare.truths",
+    "verdict": "bpmcli.core.metrics.verdict",
 }
 
 __all__ = ["__version__", *_API]

@@ -90,6 +90,13 @@ class Sample:
         return float(np.sum(misses) - np.dot(self.mass, self.complements)) / self.n
 
     @cached_property
+    def residuals(self) -> Floats:
+        """Σ (ŝ − h) of every cell, computed from complements and misses above one half so that no digits cancel."""
+        low = self.mass * self.confidences - self.hits
+        high = (self.mass - self.hits) - self.mass * self.complements
+        return np.where(self.log_odds > 0, high, low)
+
+    @cached_property
     def saturated(self) -> float:
         """Share of rows whose confidence float64 cannot tell from 0 or 1."""
         return float(np.sum(self.mass[np.abs(self.log_odds) > ROUNDS_TO_ONE])) / self.n

@@ -55,7 +55,7 @@ def smooth_ece(sample: Sample, n_grid: int = SM_GRID) -> tuple[float, float]:
     of the residuals, and every bandwidth is a multiplication and a transform back.
     Błasiok & Nakkiran, ICLR 2024.
     """
-    residuals = _residuals(sample) / sample.n
+    residuals = sample.residuals / sample.n
     grid = spread_on_grid(sample.confidences * n_grid, residuals, n_grid + 1)
     grid[0] *= 2
     grid[-1] *= 2
@@ -117,10 +117,3 @@ def _fft_size(n: int) -> int:
     odd = [3**b * 5**c for b in range(4) for c in range(3)]
     sizes: list[int] = [k << max(1, math.ceil(math.log2(n / k))) for k in odd]
     return min(sizes)
-
-
-def _residuals(sample: Sample) -> Floats:
-    """Σ (ŝ − h) per cell, on the side where it does not cancel."""
-    low = sample.mass * sample.confidences - sample.hits
-    high = (sample.mass - sample.hits) - sample.mass * sample.complements
-    return np.where(sample.log_odds > 0, high, low)

@@ -14,7 +14,7 @@ from bpmcli.core.compare.truths import TRUTHS, ead, simulate
 from bpmcli.core.curves.averaged.batches import BendBatch, ComponentBatch, FormulaBatch
 from bpmcli.core.curves.averaged.cells import cells_for_fit
 from bpmcli.core.curves.averaged.curve import AveragedCurve
-from bpmcli.core.curves.averaged.explain import _place
+from bpmcli.core.curves.averaged.explain import short_confidence
 from bpmcli.core.curves.averaged.mixture import (
     averaged_mixture,
     band_mixture,
@@ -192,7 +192,7 @@ def test_explanations_near_one_and_of_crossings() -> None:
     said = fit_averaged(crossing).explain(crossing)
     assert said.startswith("under-confident below 0.4")
     assert "over-confident above 0.5" in said
-    assert [_place(s) for s in (0.5, 0.123, 0.95, 0.9996, 1.0, 0.0, 2e-5)] == [
+    assert [short_confidence(s) for s in (0.5, 0.123, 0.95, 0.9996, 1.0, 0.0, 2e-5)] == [
         "0.5", "0.12", "0.95", "0.9996", "1", "0", "2e-05",
     ]  # fmt: skip
     one = sample_from_log_odds([3.0], [0])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bpmcli.core.data.sample import BARE_LIMIT, Floats, Sample
+from bpmcli.core.data.sample import BARE_LIMIT, Floats, Ints, Sample
 
 CELL = 1 / 8
 KNEE = 4.0
@@ -30,15 +30,20 @@ def cells_for_fit(sample: Sample) -> Cells:
 
     Log-odds are clipped at ±37.4: 1 − 1e-16 and 1 claim the same, and no curve should bend for the difference.
     """
+    x, starts = np.clip(sample.log_odds, -BARE_LIMIT, BARE_LIMIT), cell_starts(sample)
+    mass = np.add.reduceat(sample.mass, starts)
+    worth = sample.effective_n / sample.n
+    return Cells(
+        np.add.reduceat(sample.mass * x, starts) / mass, mass * worth, np.add.reduceat(sample.hits, starts) * worth
+    )
+
+
+def cell_starts(sample: Sample) -> Ints:
+    """Where in the sorted sample each of these cells begins."""
     x = np.clip(sample.log_odds, -BARE_LIMIT, BARE_LIMIT)
     size = np.abs(x)
     scale = np.where(size <= KNEE, size, KNEE * (1.0 + np.log(np.maximum(size, KNEE) / KNEE)))
     key = np.floor(np.copysign(scale, x) / CELL)
     part = np.floor(sample.mass_before[:-1] * (MASS_CELLS / sample.n))
     new = (key[1:] != key[:-1]) | (part[1:] != part[:-1])
-    starts = np.concatenate([[0], np.flatnonzero(new) + 1])
-    mass = np.add.reduceat(sample.mass, starts)
-    worth = sample.effective_n / sample.n
-    return Cells(
-        np.add.reduceat(sample.mass * x, starts) / mass, mass * worth, np.add.reduceat(sample.hits, starts) * worth
-    )
+    return np.concatenate([[0], np.flatnonzero(new) + 1])

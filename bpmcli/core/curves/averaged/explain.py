@@ -114,7 +114,7 @@ def _flats(curve: AveragedCurve, sample: Sample) -> list[str]:
         (g, miss), (level, below) = curve.average(x[there]), curve(x[there])
         gain = hits @ np.log(g / level) + misses @ np.log(miss / below) if there.any() else 0.0
         if gain * sample.effective_n / sample.n > SURE and np.ptp(g) > NOTICEABLE:
-            first, last = (_place(sample.confidences[there][i]) for i in (0, -1))
+            first, last = (short_confidence(sample.confidences[there][i]) for i in (0, -1))
             parts += [f"{first} to {last}"] if first != last else []
     return [f"held flat from {' and from '.join(parts)}, within which accuracy falls"] if parts else []
 
@@ -126,15 +126,15 @@ def _run(s: Floats, gap: Floats, first: int, last: int, final: bool) -> str:
     if first == 0 and to_top:
         where = "throughout"
     elif to_top:
-        where = f"above {_place(s[first])}"
+        where = f"above {short_confidence(s[first])}"
     elif first == 0:
-        where = f"below {_place(s[last])}"
+        where = f"below {short_confidence(s[last])}"
     else:
-        where = f"from {_place(s[first])} to {_place(s[last])}"
+        where = f"from {short_confidence(s[first])} to {short_confidence(s[last])}"
     return f"{word}-confident {where} (by up to {np.abs(gap[first : last + 1]).max():.2g})"
 
 
-def _place(s: float) -> str:
+def short_confidence(s: float) -> str:
     """Two digits, and near 1 as many as tell it from 1."""
     if min(s, 1.0 - s) < 1e-6:
         return f"{s:.0f}"

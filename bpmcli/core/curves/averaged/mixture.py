@@ -71,8 +71,8 @@ class Mixture:
         """The same curve, held flat where it falls."""
         return replace(self.curve, stretch=stretch_that_falls(self.curve.components, self.curve.weights, self.cells))
 
-    def draws(self, log_odds: Floats, runs: int, rng: np.random.Generator) -> Floats:
-        """Curves from the posterior, in log-odds: an array of shape (runs, n).
+    def draws(self, log_odds: Floats | None, runs: int, rng: np.random.Generator) -> Floats:
+        """Curves from the posterior, in log-odds: an array of shape (runs, n). None means at the cells themselves.
 
         A component is drawn in proportion to its weight. Around its optimum, η moves to first order as
         θ ~ N(θ̂, H⁻¹) moves it: where θ runs along a curved ridge, η of a drawn θ would leave the ridge.
@@ -82,10 +82,12 @@ class Mixture:
         ends = np.floor(np.cumsum(self.weights) * runs + 0.5).astype(np.int64)
         counts = np.diff(ends, prepend=0).tolist()
         n = self.cells.log_odds.size
+        places = self.cells.log_odds if log_odds is None else np.concatenate([self.cells.log_odds, log_odds])
+        wanted = slice(None) if log_odds is None else slice(n, None)
         out = []
         for batch, found in zip(self.batches, self.found, strict=True):
             batch = copy(batch)
-            batch.place(np.concatenate([self.cells.log_odds, log_odds]))
+            batch.place(places)
             g, miss, jacobian = batch.evaluate(found.theta)
             for i, theta in enumerate(found.theta):
                 if count := counts.pop(0):
@@ -95,7 +97,7 @@ class Mixture:
                     eta = best + moves.T @ (jacobian[i] / g[i] / miss[i])
                     drop = self._log_likelihood(best[None, :n]) - self._log_likelihood(eta[:, :n])
                     likely = eta[drop < LEAST_DROP + theta.size]
-                    out.append(np.resize(likely if likely.size else best, (count, best.size))[:, n:])
+                    out.append(np.resize(likely if likely.size else best, (count, best.size))[:, wanted])
         return np.concatenate(out)
 
     def _log_likelihood(self, eta: Floats) -> Floats:

@@ -1,0 +1,263 @@
+"""The answer in words: one verdict from a closed list, by rules that can be stated.
+
+1. *Is there an error?* Yes, if the 95 % confidence interval of `tce` excludes 0 and the calibration test rejects
+   calibration at 5 % (`calibration_test`).
+2. If not: **too-few-rows** when the interval reaches above 0.10, because an error of ten points cannot be
+   excluded; else **calibrated**, as far as these rows can tell.
+3. If yes, the averaged curve g says where confidence is too high (g < s) and too low (g > s). The range of
+   confidence is split at the point that best separates the two. A side counts if it carries at least a tenth of
+   the error and if its rows agree: mean confidence and accuracy differ there, in the same direction, by more than
+   three standard errors of a calibrated model (three and not two, because the split was chosen by the same rows).
+   - Both sides count, in opposite directions: **over-confident-above** (over-confident above the split,
+     under-confident below) or **under-confident-above** (the reverse).
+   - Otherwise **over-confident** or **under-confident**, if at least two thirds of the error point in that direction
+     and all rows together agree by more than two standard errors, or if the one side that counts carries two thirds.
+   - Otherwise **mixed**, as when the split explains less than two thirds of the error.
+
+Measured on simulated truths by benchmarks/verdicts.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bpmcli.core.curves.averaged.cells import Cells, cell_starts
+from bpmcli.core.curves.averaged.explain import short_confidence
+from bpmcli.core.curves.averaged.tce import tce_averaged, tce_interval, unbiased_curve
+from bpmcli.core.data.sample import Floats, Ints, Sample, sigmoid
+from bpmcli.core.metrics.calibration_test import calibration_p_value
+
+LEVEL = 0.95
+TOO_WIDE = 0.10
+SMALLEST_SHARE = 0.1
+CLEAR_Z = 2.0
+CLEAR_SIDE_Z = 3.0
+EXPLAINED = 2 / 3
+
+FLOOR = 0.9
+"""A calibrated model scores a `tce` of about 0.9 √(mean ŝ(1 − ŝ) / N): within 0.71 … 1.14 for seven distributions of
+confidence and N = 300, 1000, 10,000 (benchmarks/verdicts.py --floor)."""
+
+NAMES = (
+    "over-confident", "under-confident", "over-confident-above", "under-confident-above", "mixed", "calibrated",
+    "too-few-rows",
+)  # fmt: skip
+"""The closed list."""
+
+EVENT = "event"
+
+
+class Where(NamedTuple):
+    """The smallest range of confidence that holds at least half of the error."""
+
+    low: float
+    high: float
+    share: float
+    """Share of the error inside it."""
+    rows: float
+    """Share of the rows inside it."""
+    direction: str
+    """`over` or `under`."""
+
+    def asdict(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return {"from": self.low, "to": self.high, "share": self.share, "rows": self.rows, "direction": self.direction}
+
+
+class Verdict(NamedTuple):
+    """What to tell the user, and the numbers behind it."""
+
+    name: str
+    """One of NAMES."""
+    title: str
+    """A few words, for a table cell."""
+    sentence: str
+    says: float
+    """Mean confidence."""
+    right: float
+    """Accuracy (or event rate)."""
+    tce: float
+    low: float
+    high: float
+    level: float
+    noise_floor: float
+    """About what a perfectly calibrated model with these confidences would score by `tce`."""
+    p_value: float
+    """Of the calibration test."""
+    crossing: float | None
+    """The confidence at which the direction changes."""
+    where: dict[str, Any] | None
+    """Where the error sits (`Where`), if there is one."""
+
+
+class _Side(NamedTuple):
+    """The rows on one side of the split."""
+
+    error: float
+    """Σ mass · (g − s): negative where confidence is too high."""
+    z: float
+    """(correct rows − Σ ŝ) over its standard deviation for a calibrated model."""
+
+    def clear(self, z: float) -> bool:
+        """Whether curve and rows agree on the direction, and the rows by more than z standard errors."""
+        return self.error * self.z > 0 and abs(self.z) > z
+
+
+def verdict(sample: Sample, target: str = "top-label", seed: int = 0) -> Verdict:
+    """Whether the confidences of a sample can be trusted, in words and numbers.
+
+    `target="event"` words the sentence for the probability of an event instead of a predicted class.
+
+    >>> import numpy as np
+    >>> from bpmcli import TRUTHS, simulate, verdict
+    >>> verdict(simulate(TRUTHS["D4"], 10_000, np.random.default_rng(0)).sample()).title
+    'over-confident'
+    """
+    value = tce_averaged(sample).value
+    low, high = tce_interval(sample, 1.0, LEVEL, seed)
+    low, high = min(low, value), max(high, value)
+    p_value = calibration_p_value(sample, seed=seed)
+    matched = unbiased_curve(sample)
+    cells = matched.mixture.cells
+    gaps = matched.distance(cells.log_odds)
+    floor = FLOOR * float(np.sqrt(sample.mass @ (sample.confidences * sample.complements) / sample.n))
+    floor /= float(np.sqrt(sample.effective_n))
+    crossing, where = None, None
+    if low > 0.0 and p_value <= 1.0 - LEVEL:
+        name, crossing = _direction(sample, cells, gaps)
+        where = _where(cells, gaps)
+    else:
+        name = "too-few-rows" if high > TOO_WIDE else "calibrated"
+    title = _title(name, crossing, target)
+    found = Verdict(
+        name, title, "", sample.mean_confidence, sample.accuracy, value, low, high, LEVEL, floor, p_value, crossing,
+        None if where is None else where.asdict(),
+    )  # fmt: skip
+    return found._replace(sentence=_sentence(found, sample, where, target))
+
+
+def _direction(sample: Sample, cells: Cells, gaps: Floats) -> tuple[str, float | None]:
+    """The name of a verdict with an error, and where its direction changes."""
+    errors = cells.mass * gaps
+    split = _best_split(errors)
+    below, above = _sides(sample, cell_starts(sample), errors, split)
+    total = float(np.abs(errors).sum())
+    counts = [abs(side.error) >= SMALLEST_SHARE * total and side.clear(CLEAR_SIDE_Z) for side in (below, above)]
+    if all(counts) and below.error * above.error < 0:
+        if abs(below.error) + abs(above.error) < EXPLAINED * total:
+            return "mixed", None
+        crossing = float(sigmoid(cells.log_odds[split - 1 : split + 1]).mean())
+        return ("over-confident-above" if above.error < 0 else "under-confident-above"), crossing
+    whole, _ = _sides(sample, cell_starts(sample), errors, errors.size)
+    if abs(whole.error) < EXPLAINED * total or not whole.clear(CLEAR_Z):
+        # No single direction; but if exactly one side is certain, and most of the error is there, that side decides.
+        certain = [side for side, count in zip((below, above), counts, strict=True) if count]
+        if len(certain) != 1 or abs(certain[0].error) < EXPLAINED * total:
+            return "mixed", None
+        whole = certain[0]
+    return ("over-confident" if whole.error < 0 else "under-confident"), None
+
+
+def _best_split(errors: Floats) -> int:
+    """The number of cells below the split that separates over- from under-confidence best (1 … cells − 1)."""
+    below = np.cumsum(errors)[:-1]
+    if not below.size:
+        return errors.size
+    return 1 + int(np.argmax(np.abs(below) + np.abs(errors.sum() - below)))
+
+
+def _sides(sample: Sample, starts: Ints, errors: Floats, split: int) -> tuple[_Side, _Side]:
+    residuals = -np.add.reduceat(sample.residuals, starts)
+    variance = np.add.reduceat(sample.mass * sample.confidences * sample.complements, starts)
+    worth = float(np.sqrt(sample.effective_n / sample.n))
+
+    def side(part: slice) -> _Side:
+        deviation = float(np.sqrt(variance[part].sum()))
+        surplus = float(residuals[part].sum()) * worth
+        # Rows that saturate have no variance at all: any wrong one among them is certain.
+        z = surplus / deviation if deviation > 0 else float(np.sign(surplus)) * np.inf if surplus else 0.0
+        return _Side(float(errors[part].sum()), z)
+
+    return side(slice(0, split)), side(slice(split, errors.size))
+
+
+def _where(cells: Cells, gaps: Floats) -> Where | None:
+    """The run of cells with the fewest rows that holds at least half of the error."""
+    errors = np.abs(cells.mass * gaps)
+    total, rows = float(errors.sum()), float(cells.mass.sum())
+    if not total:
+        return None
+    before, mass_before = np.concatenate([[0.0], np.cumsum(errors)]), np.concatenate([[0.0], np.cumsum(cells.mass)])
+    ends = np.searchsorted(before, before[:-1] + 0.5 * total * (1 - 1e-12))
+    starts = np.flatnonzero(ends < before.size)
+    best = int(starts[np.argmin(mass_before[ends[starts]] - mass_before[starts])])
+    end = int(ends[best])
+    s = sigmoid(cells.log_odds)
+    inside = float((cells.mass * gaps)[best:end].sum())
+    return Where(
+        float(s[best]), float(s[end - 1]), float(errors[best:end].sum()) / total,
+        float(mass_before[end] - mass_before[best]) / rows, "over" if inside < 0 else "under",
+    )  # fmt: skip
+
+
+def _title(name: str, crossing: float | None, target: str) -> str:
+    words = {"over-confident": "over-confident", "under-confident": "under-confident", "calibrated": "calibrated",
+             "too-few-rows": "too few rows to tell", "mixed": "over- and under-confident in places"}  # fmt: skip
+    if target == EVENT:
+        words |= {"over-confident": "too high", "under-confident": "too low", "mixed": "too high and too low in places"}
+    if crossing is None:
+        return words[name]
+    return f"{words[name.removesuffix('-above')]} above {short_confidence(crossing)}"
+
+
+def _sentence(v: Verdict, sample: Sample, where: Where | None, target: str) -> str:
+    """The verdict as one or two plain sentences."""
+    event = target == EVENT
+    rows = f"{sample.n:,} rows"
+    opening = {
+        "calibrated": f"Calibrated as far as {rows} can tell",
+        "too-few-rows": f"Too few rows to tell: {rows} cannot exclude an error of {_points(v.high)} points",
+        "mixed": "Miscalibrated, " + _title("mixed", None, target),
+    }.get(v.name)
+    if opening is None:
+        first, other = ("over", "under") if v.name.startswith("over") else ("under", "over")
+        word = {"over": "too high" if event else "over-confident", "under": "too low" if event else "under-confident"}
+        subject = "Probabilities are " if event else ""
+        opening = subject + word[first]
+        if v.crossing is not None:
+            at = short_confidence(v.crossing)
+            opening = f"{subject}{word[first]} above {at} and {word[other]} below"
+        opening = opening[0].upper() + opening[1:]
+    means = f"{'predicts' if event else 'says'} {_percent(v.says)} % and "
+    means += f"the event happens {_percent(v.right)} %" if event else f"is right {_percent(v.right)} %"
+    error = (
+        f"Calibration error (tce) {_points(v.tce)} points, {100 * v.level:.0f} % interval {_points(v.low)} to "
+        f"{_points(v.high)}; a perfectly calibrated model would score about {_points(v.noise_floor)}."
+    )
+    sentence = f"{opening}: it {means} of the time. {error}"
+    if v.name == "too-few-rows":
+        sentence = f"{opening}. It {means} of the time. {error}"
+    return sentence + ("" if where is None else f" {_place(where)}")
+
+
+def _place(where: Where) -> str:
+    first, last = short_confidence(where.low), short_confidence(where.high)
+    place = f"at confidence {first}" if first == last else f"between confidence {first} and {last}"
+    share = "Half" if where.share < 0.525 else f"{_percent(where.share)} %"
+    return f"{share} of the error is {place}, where {_percent(where.rows)} % of the rows are."
+
+
+def _percent(share: float) -> str:
+    """One decimal, and near 0 and 100 % as many as tell it from them."""
+    value = 100 * share
+    if 0 < min(value, 100 - value) < 0.05:
+        return f"{value:.3f}"
+    return f"{value:.1f}"
+
+
+def _points(error: float) -> str:
+    """Percentage points: one decimal, and two digits where that would be 0.0."""
+    value = 100 * error
+    return f"{value:.1f}" if value >= 0.095 or value == 0 else f"{value:.2g}"
