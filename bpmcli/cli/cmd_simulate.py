@@ -40,7 +40,7 @@ def simulate(
     from bpmcli.core.compare.truths import simulate as draw
     from bpmcli.core.data.sample import sigmoid
     from bpmcli.io.documents import dumps
-    from bpmcli.io.sources import suffix_of
+    from bpmcli.io.formats import suffix_of
     from bpmcli.io.writers import open_writer, write_text
 
     format_ = output.resolve()

@@ -12,9 +12,9 @@ from bpmcli.core.data.rows import EVENT
 from bpmcli.core.metrics import METRICS
 from bpmcli.errors import BpmError
 from bpmcli.io.layout import InputOptions, understand
+from bpmcli.io.opening import open_reader
 from bpmcli.io.paths import Input
 from bpmcli.io.readers import SUMMARY_KEY
-from bpmcli.io.sources import open_source
 from bpmcli.tasks.measure import title
 
 Record = Mapping[str, Any]
@@ -163,7 +163,7 @@ def explain_inputs(items: Sequence[Input], options: InputOptions, format_: str) 
     code = 0
     for item in items:
         try:
-            source = open_source(item.path)
+            source = open_reader(item.path, options.input_format)
             if SUMMARY_KEY in source.metadata:
                 pairs = _explain_summary(item.path, options)
                 rows += [[item.path, role, what] for role, what in pairs]

@@ -17,9 +17,10 @@ from bpmcli.core.summary.merging import FAN_IN, blocks
 from bpmcli.engines.local import Scale, first_error, outcome, work
 from bpmcli.errors import BpmError, UsageError
 from bpmcli.io.layout import InputOptions
+from bpmcli.io.opening import open_reader
 from bpmcli.io.paths import Input
 from bpmcli.io.readers import EXACT_ROWS, SUMMARY_KEY
-from bpmcli.io.sources import STDIN, open_source
+from bpmcli.io.streams import is_stream
 from bpmcli.io.summaries import PART_ROWS, Summarised, as_loaded, merge_few, merge_summarised
 from bpmcli.tasks.read import Read, pooled
 from bpmcli.tasks.summarise import Piece, Summarise, SummariseFiles
@@ -40,7 +41,7 @@ class WholeOrPart:
 
 def each_shared(task: Any, items: Sequence[Input], scale: Scale) -> Iterator[Any]:
     """`task` over a few inputs. Large parquet files are shared among the workers, and the task finishes here."""
-    plan = [_pieces(item, scale) for item in items]
+    plan = [_pieces(item, scale, task.options) for item in items]
     results = scale.run(WholeOrPart(task), [piece for pieces in plan for piece in pieces])
     for pieces in plan:
         found = [next(results) for _ in pieces]
@@ -61,7 +62,7 @@ def pool_inputs(
     """All inputs as one sample."""
     mode = scale.mode
     if mode == "auto":
-        mode = "summary" if not distributions and _many_rows(items) else "exact"
+        mode = "summary" if not distributions and _many_rows(items, options) else "exact"
     if mode == "exact":
         loaded = list(watch(scale.run(Read(options, distributions), items), len(items)))
         error = first_error(loaded)
@@ -77,7 +78,7 @@ def pool_inputs(
 def summarise_inputs(items: Sequence[Input], options: InputOptions, scale: Scale, watch: Watch) -> Summarised:
     """All inputs as one summary; the first that cannot be read stops everything."""
     few = scale.workers > 1 and len(items) < 2 * scale.workers
-    plan = [_pieces(item, scale._replace(mode="summary")) if few else [Piece(item)] for item in items]
+    plan = [_pieces(item, scale._replace(mode="summary"), options) if few else [Piece(item)] for item in items]
     if scale.engine != "local":
         from bpmcli.engines import dask
 
@@ -99,12 +100,12 @@ def _good(results: Iterable[Any]) -> Iterator[Any]:
         yield result
 
 
-def _pieces(item: Input, scale: Scale) -> list[Piece]:
+def _pieces(item: Input, scale: Scale, options: InputOptions) -> list[Piece]:
     """A large parquet file as its parts, anything else whole."""
-    if item.path == STDIN:
+    if is_stream(item.path):
         return [Piece(item)]
     try:
-        source = open_source(item.path)
+        source = open_reader(item.path, options.input_format)
         large = scale.mode == "summary" or (source.n_rows or 0) > EXACT_ROWS
         parts = source.parts(PART_ROWS) if large and SUMMARY_KEY not in source.metadata else []
     except BpmError:
@@ -112,14 +113,14 @@ def _pieces(item: Input, scale: Scale) -> list[Piece]:
     return [Piece(item, part) for part in parts] if len(parts) > 1 else [Piece(item)]
 
 
-def _many_rows(items: Sequence[Input]) -> bool:
+def _many_rows(items: Sequence[Input], options: InputOptions) -> bool:
     """More rows than are kept, or summaries among the inputs. Looks no further than it must."""
     total = 0
     for item in items:
-        if item.path == STDIN:
+        if is_stream(item.path):
             continue
         try:
-            source = open_source(item.path)
+            source = open_reader(item.path, options.input_format)
             if SUMMARY_KEY in source.metadata:
                 return True
             total += source.rows_at_most(EXACT_ROWS - total)

@@ -7,6 +7,7 @@ next run that writes the same target removes it.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -25,19 +26,16 @@ PART = ".part"
 def atomic_path(path: str) -> Iterator[str]:
     """A temporary name beside `path`; renamed to it at the end, removed on any failure."""
     path = local_path(path)
-    if is_remote(path):
-        with _uploaded(path) as name:
-            yield name
-        return
     target = Path(path)
-    if target.exists() and not target.is_file() and not target.is_dir():
+    if is_remote(path) or (target.exists() and not target.is_file() and not target.is_dir()):
         # A device or a pipe (/dev/null, /dev/stdout) is written to, never replaced.
-        yield path
+        with _sent(path) as name:
+            yield name
         return
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         remove_stale(target)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=PART, dir=target.parent)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name[:80]}.", suffix=PART, dir=target.parent)
         if not _lock(handle):
             os.close(handle)  # Windows renames no open file
     except OSError as error:
@@ -65,7 +63,7 @@ def _cannot_write(path: str, error: OSError) -> DataError:
 
 def remove_stale(target: Path) -> None:
     """Remove temporary files of this target whose writer was killed."""
-    for name in glob(os.path.join(escape(str(target.parent)), f".{escape(target.name)}.*{PART}")):
+    for name in glob(os.path.join(escape(str(target.parent)), f".{escape(target.name[:80])}.*{PART}")):
         with suppress(OSError):
             handle = os.open(name, os.O_RDWR)
             try:
@@ -89,14 +87,23 @@ def _lock(handle: int) -> bool:
 
 
 @contextmanager
-def _uploaded(path: str) -> Iterator[str]:
-    """A local file first; stores show an object only when it is complete."""
-    from bpmcli.io.remote import upload
-
+def _sent(path: str) -> Iterator[str]:
+    """A complete local file first, then its content in one go: stores and pipes cannot take anything back."""
     with tempfile.TemporaryDirectory(prefix="bpmcli-") as folder:
         name = os.path.join(folder, "output")
         yield name
-        upload(name, path)
+        if is_remote(path):
+            from bpmcli.io.remote import upload
+
+            upload(name, path)
+            return
+        try:
+            with open(name, "rb") as whole, open(path, "wb") as target:
+                shutil.copyfileobj(whole, target, 1 << 20)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise _cannot_write(path, error) from None
 
 
 def write_text(path: str, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Columns of a batch as numpy arrays, without importing pandas on the way."""
+"""Columns of a batch as numpy arrays and back, without importing pandas on the way."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bpmcli.core.data.categorical import Categorical, categorical
 from bpmcli.core.data.sample import Ints
 from bpmcli.errors import DataError
 
 Array = npt.NDArray[Any]
+
+EXACT_INTEGER = 1 << 53
+"""Up to here float64 holds every whole number."""
 
 
 class Lists(NamedTuple):
@@ -19,19 +23,34 @@ class Lists(NamedTuple):
     values: Array
     lengths: Ints
 
+    @property
+    def ragged(self) -> bool:
+        """Whether the lists differ in length."""
+        return bool(self.lengths.size) and int(self.lengths.min()) != int(self.lengths.max())
+
+    def take(self, keep: npt.NDArray[np.bool_]) -> Lists:
+        """The chosen rows."""
+        return Lists(self.values[np.repeat(keep, self.lengths)], self.lengths[keep])
+
+    def slice(self, start: int, stop: int) -> Lists:
+        """Consecutive rows."""
+        before = int(self.lengths[:start].sum())
+        lengths = self.lengths[start:stop]
+        return Lists(self.values[before : before + int(lengths.sum())], lengths)
+
     def matrix(self, pad: float) -> Array:
-        """One row per list; shorter lists are filled up with `pad`."""
+        """One row per list; shorter lists are filled up with `pad`. Callers keep ragged batches small."""
         n = self.lengths.size
         width = int(self.lengths.max()) if n else 0
-        if n and int(self.lengths.min()) == width:
+        if not self.ragged:
             return self.values.reshape(n, width)
         out = np.full((n, width), pad)
         out[np.arange(width) < self.lengths[:, None]] = self.values
         return out
 
 
-def from_arrow(column: Any) -> tuple[Array | Lists, Array | None]:
-    """Values and, if any are null, a mask of them (null values themselves are arbitrary)."""
+def from_arrow(column: Any) -> tuple[Array | Lists | Categorical, Array | None]:
+    """Values and, if any are null, a mask of them (the values at nulls are arbitrary)."""
     import pyarrow as pa
 
     kind = column.type
@@ -44,17 +63,22 @@ def from_arrow(column: Any) -> tuple[Array | Lists, Array | None]:
         flat = column.flatten()
         if flat.null_count:
             raise DataError("a list holds a null", "remove it, or leave the whole list empty (null)")
-        return Lists(_scalars(flat), counts), missing
+        values = _scalars(flat)
+        if isinstance(values, Categorical):
+            raise DataError("a list holds text", "store lists of numbers")
+        return Lists(values, counts), missing
     return _scalars(column), missing
 
 
-def _scalars(column: Any) -> Array:
+def _scalars(column: Any) -> Array | Categorical:
     import pyarrow as pa
 
     kind = column.type
     if pa.types.is_null(kind):
         return np.zeros(len(column))
     if pa.types.is_dictionary(kind):
+        if is_text(kind.value_type):
+            return _categorical(column)
         column = column.dictionary_decode()
         kind = column.type
     if pa.types.is_boolean(kind):
@@ -64,15 +88,48 @@ def _scalars(column: Any) -> Array:
         kind = column.type
     if pa.types.is_floating(kind) or pa.types.is_integer(kind):
         return _dlpack(column.fill_null(0) if column.null_count else column)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        coded = (column.fill_null("") if column.null_count else column).dictionary_encode()
-        words = np.array(coded.dictionary.to_pylist() or [""], dtype=np.str_)
-        return words[_dlpack(coded.indices)]
+    if is_text(kind):
+        return _categorical((column.fill_null("") if column.null_count else column).dictionary_encode())
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return categorical([value or "" for value in iso_times(column)])
     raise DataError(f"a column of type {kind} cannot be used here", "store numbers, text or lists of numbers")
 
 
+def is_text(kind: Any) -> bool:
+    """Whether an arrow type is text."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view")
+
+
+def _categorical(column: Any) -> Categorical:
+    """Text that arrow has split into a dictionary and indices; nulls get an arbitrary code."""
+    words = [word if word is not None else "" for word in column.dictionary.to_pylist()] or [""]
+    indices = column.indices
+    codes = _dlpack(indices.fill_null(0) if indices.null_count else indices).astype(np.int64)
+    if len(set(words)) == len(words):
+        return Categorical(words, codes)
+    known = categorical(words)  # some files repeat a word in their dictionary
+    return Categorical(known.categories, known.codes[codes])
+
+
+def iso_times(column: Any) -> list[str | None]:
+    """Dates and times as text: `2024-05-01`, or `2024-05-01 12:30:00` unless it is midnight."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        column = column.cast(pa.timestamp(kind.unit))  # in UTC, whatever the zone is called
+    text = column.cast(pa.string())
+    text = pc.replace_substring_regex(text, r"(\.\d*?)0+(Z?)$", r"\1\2")
+    text = pc.replace_substring_regex(text, r"\.(Z?)$", r"\1")
+    midnight = pc.replace_substring_regex(text, r"[ T]00:00:00$", "")
+    return [None if value is None else str(value) for value in midnight.to_pylist()]
+
+
 def _booleans(column: Any) -> Array:
-    """One bit a value, which dlpack does not know."""
+    """Arrow stores one bit per value, which dlpack does not support."""
     end = column.offset + len(column)
     bits = np.frombuffer(column.buffers()[1], dtype=np.uint8, count=(end + 7) // 8)
     return np.unpackbits(bits, count=end, bitorder="little")[column.offset :].view(bool)
@@ -80,53 +137,91 @@ def _booleans(column: Any) -> Array:
 
 def _dlpack(column: Any) -> Array:
     if len(column) == 0:
-        return np.zeros(0)
+        return np.zeros(0, dtype=np.int64)
     return np.from_dlpack(column)
 
 
 def to_arrow(values: Any) -> Any:
-    """A column for an arrow table; arrow columns pass through."""
+    """A column for an arrow table; arrow columns are returned as they are."""
     import pyarrow as pa
 
     if isinstance(values, Lists):
         offsets = np.concatenate([[0], np.cumsum(values.lengths)]).astype(np.int32)
         return pa.ListArray.from_arrays(to_arrow(offsets), to_arrow(np.ascontiguousarray(values.values)))
+    if isinstance(values, Categorical):
+        words = pa.array(values.categories, pa.string())
+        return pa.DictionaryArray.from_arrays(to_arrow(values.codes), words).dictionary_decode()
     if not isinstance(values, np.ndarray):
         return values
     if values.ndim == 2:
         return pa.FixedSizeListArray.from_arrays(to_arrow(values.ravel()), values.shape[1])
-    if values.dtype.kind in "US":
-        return pa.array(values.tolist())
-    if values.dtype == bool:
+    return _numpy_to_arrow(values)
+
+
+def _numpy_to_arrow(values: Array) -> Any:
+    """One dimension. Types that arrow does not have are refused; byte order is made the machine's own."""
+    import pyarrow as pa
+
+    if not values.dtype.isnative:
+        values = values.astype(values.dtype.newbyteorder("="))
+    kind, code = values.dtype.kind, values.dtype.str[1:]
+    if values.ndim != 1:
+        raise DataError(f"has {values.ndim} dimensions")
+    if kind == "U":
+        return pa.array(values.tolist(), pa.string())
+    if kind == "S":
+        return pa.array(values.tolist(), pa.binary())
+    if kind == "b":
         return to_arrow(values.astype(np.int8)).cast(pa.bool_())
-    kind = {"f2": pa.float16(), "f4": pa.float32(), "f8": pa.float64()}.get(values.dtype.str[1:])
-    if kind is None:
-        kind = getattr(pa, values.dtype.name)()
-    data = pa.py_buffer(np.ascontiguousarray(values))
-    return pa.Array.from_buffers(kind, values.size, [None, data])
+    if kind in "Mm" and np.datetime_data(values.dtype) in _TIME_UNITS[kind]:
+        return pa.array(values)
+    if code in _ARROW_NAMES:
+        data = pa.py_buffer(np.ascontiguousarray(values))
+        return pa.Array.from_buffers(getattr(pa, _ARROW_NAMES[code])(), values.size, [None, data])
+    raise DataError(f"holds values of type {values.dtype.name}")
 
 
-def to_list(values: Any) -> list[Any]:
-    """Plain Python values, for csv and jsonl."""
-    if isinstance(values, np.ndarray):
-        return list(values.tolist())
-    if isinstance(values, Lists):
-        ends = np.cumsum(values.lengths).tolist()
-        flat = values.values.tolist()
-        return [flat[e - n : e] for e, n in zip(ends, values.lengths.tolist(), strict=True)]
-    return list(values.to_pylist())
+_TIME_UNITS = {
+    "M": {("s", 1), ("ms", 1), ("us", 1), ("ns", 1), ("D", 1)},
+    "m": {("s", 1), ("ms", 1), ("us", 1), ("ns", 1)},
+}
+"""Units of numpy's times that arrow has as well."""
+
+_ARROW_NAMES = {
+    "f2": "float16", "f4": "float32", "f8": "float64", "i1": "int8", "i2": "int16", "i4": "int32", "i8": "int64",
+    "u1": "uint8", "u2": "uint16", "u4": "uint32", "u8": "uint64",
+}  # fmt: skip
 
 
 def to_numpy(values: Any) -> Array:
-    """A numpy array of any column (nulls become NaN or empty text)."""
+    """A numpy array with the same values: missing numbers become NaN, everything else must fit or is refused."""
     if isinstance(values, np.ndarray):
         return values
+    if isinstance(values, Categorical):
+        return np.array(values.tolist(), dtype=np.str_)
+    missing = None
+    if not isinstance(values, Lists):
+        _refuse_time(values.type)
+        values, missing = from_arrow(values)
     if isinstance(values, Lists):
+        if values.ragged or missing is not None:
+            raise DataError("holds lists of different lengths")
         return values.matrix(np.nan)
-    array, missing = from_arrow(values)
-    if isinstance(array, Lists):
-        return array.matrix(np.nan)
-    if missing is not None and array.dtype.kind in "fiub":
-        array = array.astype(np.float64)
-        array[missing] = np.nan
+    if isinstance(values, Categorical):
+        if missing is not None:
+            raise DataError("has missing text")
+        return np.array(values.tolist(), dtype=np.str_)
+    if missing is None:
+        return np.asarray(values)
+    if values.dtype.kind in "iu" and np.abs(values.astype(np.float64)).max(initial=0) >= EXACT_INTEGER:
+        raise DataError("has missing values beside whole numbers that float64 cannot hold")
+    array: Array = values.astype(np.float64)
+    array[missing] = np.nan
     return array
+
+
+def _refuse_time(kind: Any) -> None:
+    import pyarrow as pa
+
+    if pa.types.is_temporal(kind) or pa.types.is_decimal(kind):
+        raise DataError(f"holds values of type {kind}")

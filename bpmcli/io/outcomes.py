@@ -1,59 +1,70 @@
-"""Labels, hits and weights of a batch: what tells a hit from a miss, checked row by row."""
+"""Labels, correctness and weights of a batch, checked row by row."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from bpmcli.core.data.categorical import Categorical
 from bpmcli.core.data.log_odds import Reduced
 from bpmcli.core.data.rows import EVENT
 from bpmcli.core.data.sample import Floats, Ints
 from bpmcli.errors import DataError
 from bpmcli.io.columns import Array, Lists
+from bpmcli.io.formats.reader import ColumnBatch
 from bpmcli.io.layout import Layout
-from bpmcli.io.sources import Batch
 
 TRUE_WORDS = ("true", "yes", "t", "1", "1.0", "correct")
-FALSE_WORDS = ("false", "no", "f", "0", "0.0", "incorrect", "wrong")
+FALSE_WORDS = ("false", "no", "f", "0", "0.0", "-1", "-1.0", "incorrect", "wrong")
 
 
-def hits_of(batch: Batch, layout: Layout, reduced: Reduced | None, scores: Array) -> Array:
-    """Which rows are hits; `reduced` is only needed where the scores bring their own prediction."""
+def hits_of(batch: ColumnBatch, layout: Layout, reduced: Reduced | None, scores: Array) -> Array:
+    """Which rows are correct; `reduced` is only needed where the prediction comes from the scores."""
     if layout.hit:
         return _booleans(batch, layout.hit)
     assert layout.label is not None
-    labels = batch.columns[layout.label]
     if layout.target == EVENT:
         return _booleans(batch, layout.label)
     if layout.prediction:
-        for name in (layout.prediction, layout.label):
-            if isinstance(batch.columns[name], Lists) or np.ndim(batch.columns[name]) != 1:
-                raise DataError(f"'{name}' must hold one value per row")
-        predictions = np.asarray(batch.columns[layout.prediction])
-        values = np.asarray(labels)
-        if (predictions.dtype.kind == "U") != (values.dtype.kind == "U"):
-            raise DataError(f"'{layout.prediction}' and '{layout.label}' are not of one kind: one is text, one numbers")
-        equal: Array = predictions == values
-        return equal
-    index = class_indices(labels, layout.classes, batch.start)
-    absent = None
+        return _equal(batch, layout.prediction, layout.label)
+    index = label_indices(batch, layout)
     first = batch.columns[layout.scores[0]]
-    n_classes: int | Ints = 2 if layout.binary else scores.shape[1]
-    if isinstance(first, Lists):
-        n_classes = first.lengths
+    n_classes: int | Ints = first.lengths if isinstance(first, Lists) else 2 if layout.binary else scores.shape[1]
     absent = (index < 0) | (index >= n_classes)
     if absent.any():
-        row = int(np.flatnonzero(absent)[0])
-        k = int(np.max(n_classes))
-        hint = f"labels are class numbers 0 … {k - 1}"
-        if int(index.min()) >= 1 and int(index.max()) == k:
-            hint += f"; these run from 1 to {k}: subtract one"
-        raise DataError(
-            f"label {index[row]} is outside 0 … {k - 1} (row {batch.start + row + 1}{others(absent)})",
-            hint,
-        )
+        raise _outside(batch, index, absent, int(np.max(n_classes)))
     assert reduced is not None
     hits: Array = reduced.predictions == index
     return hits
+
+
+def _outside(batch: ColumnBatch, index: Ints, absent: Array, k: int) -> DataError:
+    """Labels that are not among the classes."""
+    row = int(np.flatnonzero(absent)[0])
+    hint = f"labels are class numbers 0 … {k - 1}"
+    if int(index.min()) >= 1 and int(index.max()) == k:
+        hint += f"; these run from 1 to {k}: subtract one"
+    return DataError(f"label {index[row]} is outside 0 … {k - 1} (row {batch.start + row + 1}{others(absent)})", hint)
+
+
+def _equal(batch: ColumnBatch, prediction: str, label: str) -> Array:
+    """Rows whose prediction is their label, both of them numbers or both text."""
+    predictions, labels = batch.columns[prediction], batch.columns[label]
+    for name, values in ((prediction, predictions), (label, labels)):
+        if isinstance(values, Lists) or (not isinstance(values, Categorical) and values.ndim != 1):
+            raise DataError(f"'{name}' must hold one value per row")
+    if isinstance(predictions, Categorical) != isinstance(labels, Categorical):
+        raise DataError(f"one of '{prediction}' and '{label}' is text, the other numbers", "store both in the same way")
+    if isinstance(predictions, Categorical) and isinstance(labels, Categorical):
+        known = {name: code for code, name in enumerate(labels.categories)}
+        codes = np.array([known.get(name, -1) for name in predictions.categories], dtype=np.int64)
+        same: Array = codes[predictions.codes] == labels.codes
+        return same
+    assert isinstance(predictions, np.ndarray)
+    assert isinstance(labels, np.ndarray)
+    if predictions.dtype.names or labels.dtype.names:
+        raise DataError(f"'{prediction}' and '{label}' must hold one value per row")
+    equal: Array = predictions == labels
+    return equal
 
 
 def others(bad: Array) -> str:
@@ -62,9 +73,10 @@ def others(bad: Array) -> str:
     return f"; {count} such rows here" if count > 1 else ""
 
 
-def weights_of(batch: Batch, name: str) -> Floats:
+def weights_of(batch: ColumnBatch, name: str) -> Floats:
+    """One finite weight per row."""
     values = batch.columns[name]
-    if isinstance(values, Lists) or values.ndim != 1 or values.dtype.kind not in "fiub":
+    if isinstance(values, (Lists, Categorical)) or values.ndim != 1 or values.dtype.kind not in "fiub":
         raise DataError(f"'{name}' must be one number per row")
     weights = values.astype(np.float64)
     bad = ~(np.isfinite(weights) & (weights >= 0))
@@ -77,17 +89,23 @@ def weights_of(batch: Batch, name: str) -> Floats:
     return weights
 
 
-def class_indices(labels: Array | Lists, classes: tuple[str, ...] | None, first_row: int = 0) -> Ints:
+def label_indices(batch: ColumnBatch, layout: Layout) -> Ints:
+    """The class number of each row's label."""
+    assert layout.label is not None
+    labels = batch.columns[layout.label]
+    index = class_indices(labels, layout.classes, batch.start)
+    # Labels -1 and 1 are common for two classes; together with 0 they would be three.
+    if layout.binary and not isinstance(labels, Categorical) and not (index == 0).any():
+        index = np.where(index == -1, 0, index)
+    return index
+
+
+def class_indices(labels: Array | Lists | Categorical, classes: tuple[str, ...] | None, first_row: int = 0) -> Ints:
     """Class numbers from numbers, or from names where the columns carry them."""
+    if isinstance(labels, Categorical):
+        return _named_indices(labels, classes, first_row)
     if isinstance(labels, Lists) or labels.ndim != 1:
         raise DataError("labels must be one class number per row", "one-hot labels: take their argmax")
-    if labels.dtype.kind == "U":
-        known = {name: i for i, name in enumerate(classes or ())}
-        unknown = [w for w in np.unique(labels).tolist() if w not in known]
-        if unknown:
-            hint = f"classes: {', '.join(known)}" if known else "give class numbers, or columns named prob_<class>"
-            raise DataError(f"label '{unknown[0]}' is not a class", hint)
-        return np.array([known[w] for w in labels.tolist()], dtype=np.int64)
     if labels.dtype.kind == "f":
         whole = np.isfinite(labels) & (labels == np.floor(labels))
         if not whole.all():
@@ -100,27 +118,46 @@ def class_indices(labels: Array | Lists, classes: tuple[str, ...] | None, first_
         raise DataError(f"labels must be class numbers, found {labels.dtype.name} values")
     elif labels.dtype == np.uint64:
         labels = np.minimum(labels, np.array(np.iinfo(np.int64).max, dtype=np.uint64))
-    index: Ints = labels.astype(np.int64)
+    with np.errstate(invalid="ignore"):  # beyond int64: outside every range of classes
+        index: Ints = labels.astype(np.int64)
     return index
 
 
-def _booleans(batch: Batch, name: str) -> Array:
+def _named_indices(labels: Categorical, classes: tuple[str, ...] | None, first_row: int) -> Ints:
+    known = {name: i for i, name in enumerate(classes or ())}
+    index = np.array([known.get(name, -1) for name in labels.categories], dtype=np.int64)
+    unknown = [code for code in labels.used().tolist() if index[code] < 0]
+    if unknown:
+        row = int(np.flatnonzero(labels.codes == unknown[0])[0])
+        hint = (
+            f"classes: {', '.join(list(known)[:20])}" if known else "give class numbers, or columns named prob_<class>"
+        )
+        raise DataError(f"label '{labels.categories[unknown[0]]}' is not a class (row {first_row + row + 1})", hint)
+    return index[labels.codes]
+
+
+def _booleans(batch: ColumnBatch, name: str) -> Array:
+    """A column of 0 and 1, true and false, or -1 and 1."""
     values = batch.columns[name]
-    if isinstance(values, Lists) or values.ndim != 1:
+    if isinstance(values, Lists) or (not isinstance(values, Categorical) and values.ndim != 1):
         raise DataError(f"'{name}' must be one value per row")
-    if values.dtype.kind == "U":
-        lowered = np.char.lower(values)
-        yes = np.isin(lowered, TRUE_WORDS)
-        bad = ~yes & ~np.isin(lowered, FALSE_WORDS)
+    if isinstance(values, Categorical):
+        words = [word.strip().lower() for word in values.categories]
+        yes = np.array([word in TRUE_WORDS for word in words], dtype=bool)[values.codes]
+        bad = ~yes & ~np.array([word in FALSE_WORDS for word in words], dtype=bool)[values.codes]
     elif values.dtype == bool or (
         values.dtype.kind in "iu" and values.size and values.min() >= 0 and values.max() <= 1
     ):
         return values.astype(bool, copy=False)
+    elif values.dtype.kind not in "fiu":
+        raise DataError(f"'{name}' must be 0 or 1, found {values.dtype.name} values")
     else:
         yes = values == 1
-        bad = ~yes & (values != 0)
+        none = values == (-1 if not (values == 0).any() else 0)
+        bad = ~yes & ~none
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
+        found = values.categories[values.codes[row]] if isinstance(values, Categorical) else values[row]
         hint = "for class labels give --prediction as well" if name.lower() not in ("hit", "correct") else None
-        raise DataError(f"'{name}' must be 0 or 1, found {values[row]} (row {batch.start + row + 1})", hint)
+        raise DataError(f"'{name}' must be 0 or 1, found {found} (row {batch.start + row + 1})", hint)
     return yes

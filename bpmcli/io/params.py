@@ -28,8 +28,10 @@ class Params:
 
 
 def checksum(path: str) -> str | None:
-    """sha256 of a file; None for standard input and remote files."""
-    if path == "-" or "://" in path:
+    """sha256 of a file; None for streams and remote files."""
+    from bpmcli.io.streams import is_stream
+
+    if "://" in path or is_stream(path):
         return None
     import hashlib
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bpmcli.errors import DataError, UsageError
-from bpmcli.io.sources import STDIN, known_sources, suffix_of
+from bpmcli.io.formats import STDIN, readers, suffix_of
 
 
 class Input(NamedTuple):
@@ -40,15 +40,11 @@ def _expand_one(argument: str) -> list[Input]:
     if "://" in argument:
         return _expand_remote(argument)
     if os.path.isdir(argument):
-        files = sorted(
-            str(p) for p in Path(argument).rglob("*") if p.is_file() and suffix_of(p.name) in known_sources()
-        )
+        files = sorted(str(p) for p in Path(argument).rglob("*") if p.is_file() and suffix_of(p.name) in readers())
         files = [f for f in files if not _is_companion(f)]
         files = [f for f in files if not any(part.startswith(".") for part in Path(f).relative_to(argument).parts)]
         if not files:
-            raise UsageError(
-                f"{argument}: no file with a known suffix below it", "known: " + ", ".join(known_sources())
-            )
+            raise UsageError(f"{argument}: no file with a known suffix below it", "known: " + ", ".join(readers()))
         return [Input(f, os.path.relpath(f, argument)) for f in files]
     if not os.path.exists(argument) and glob.has_magic(argument):
         matches = sorted(m for m in glob.glob(argument, recursive=True) if os.path.isfile(m))
@@ -60,8 +56,8 @@ def _expand_one(argument: str) -> list[Input]:
 
 
 def _is_companion(path: str) -> bool:
-    """x_labels.npy belongs to x_logits.npy and is no input of its own."""
-    from bpmcli.io.source_numpy import COMPANIONS
+    """x_labels.npy belongs to x_logits.npy and is not an input of its own."""
+    from bpmcli.io.formats.npy_file import COMPANIONS
 
     return path.endswith(".npy") and Path(path).stem.lower().endswith(COMPANIONS)
 
@@ -72,9 +68,9 @@ def _expand_remote(argument: str) -> list[Input]:
     found = listing(argument)
     if found is None:
         return [Input(argument, os.path.basename(argument))]
-    files = [f for f in found if suffix_of(f) in known_sources()]
+    files = [f for f in found if suffix_of(f) in readers()]
     if not files:
-        raise UsageError(f"{argument}: no file with a known suffix there", "known: " + ", ".join(known_sources()))
+        raise UsageError(f"{argument}: no file with a known suffix there", "known: " + ", ".join(readers()))
     scheme = argument[: argument.index("://") + 3]
     base = scheme + os.path.commonpath([os.path.dirname(f[len(scheme) :]) for f in files])
     return [Input(f, f[len(base) + 1 :]) for f in files]

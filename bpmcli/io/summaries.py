@@ -8,14 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 from bpmcli.core.data.notices import notice
-from bpmcli.core.data.rows import EVENT, TOP_LABEL, Rows, SummarisedRows, positions
+from bpmcli.core.data.rows import EVENT, TOP_LABEL, Rows, SummarisedRows
 from bpmcli.core.summary.merging import fold, merge, merge_all
 from bpmcli.core.summary.summary import Accumulator, Summary
 from bpmcli.errors import BpmError, DataError, UsageError
+from bpmcli.io.batches import complete_batches
+from bpmcli.io.formats.reader import ColumnBatch, Reader, RowGroups
 from bpmcli.io.layout import InputOptions, Layout, understand
+from bpmcli.io.opening import open_reader
 from bpmcli.io.outcomes import hits_of
-from bpmcli.io.readers import CONFIDENT, SUMMARY_KEY, Loaded, complete_batches, notices_of, rows_of, scores_of
-from bpmcli.io.sources import Batch, Part, Source, open_source
+from bpmcli.io.readers import CONFIDENT, SUMMARY_KEY, Loaded, notices_of, rows_of
+from bpmcli.io.scores import scores_of
 
 PART_ROWS = 1 << 20
 """A parquet file is summarised in parts of at least this many rows, alone or by many workers: the same parts."""
@@ -44,10 +47,10 @@ class Summarised(NamedTuple):
         return merge_all(self.tables[name] for name in sorted(self.tables))
 
 
-def summarise_path(path: str, options: InputOptions, part: Part | None = None) -> Summarised:
+def summarise_path(path: str, options: InputOptions, part: RowGroups | None = None) -> Summarised:
     """A file, or a part of it."""
     try:
-        source = open_source(path)
+        source = open_reader(path, options.input_format)
         if SUMMARY_KEY in source.metadata:
             from bpmcli.io.summary_files import read_stored
 
@@ -58,7 +61,7 @@ def summarise_path(path: str, options: InputOptions, part: Part | None = None) -
         raise error.at(path if path != "-" else "standard input") from None
 
 
-def summarise_source(source: Source, options: InputOptions) -> Summarised:
+def summarise_source(source: Reader, options: InputOptions) -> Summarised:
     """A whole file, part by part."""
     if options.weight and (parts := source.parts(PART_ROWS)):
         return merge_summarised(_summarise(source, options, part) for part in parts)
@@ -106,7 +109,7 @@ def check_kinds(parts: Sequence[tuple[str, str]]) -> None:
         )
 
 
-def load_summarised(source: Source, options: InputOptions, distributions: bool = False) -> Loaded:
+def load_summarised(source: Reader, options: InputOptions, distributions: bool = False) -> Loaded:
     """A file in the shape every command works on: only the sample is left of the rows."""
     stored = SUMMARY_KEY in source.metadata
     if distributions:
@@ -135,11 +138,11 @@ def as_loaded(found: Summarised) -> Loaded:
     return Loaded(rows, layout, tuple(notices), dict(found.metadata), found)
 
 
-def _summarise(source: Source, options: InputOptions, part: Part | None = None) -> Summarised:
+def _summarise(source: Reader, options: InputOptions, part: RowGroups | None = None) -> Summarised:
     layout = understand(source, options)
     odd: Counter[str] = Counter()
     totals: dict[str, Accumulator] = {}
-    source.part = part
+    source.row_groups = part
     for batch in _ahead(complete_batches(source, layout, options, odd)):
         if not _add_bare(batch, layout, totals, odd):
             _add_rows(rows_of(batch, layout, odd), totals)
@@ -149,7 +152,7 @@ def _summarise(source: Source, options: InputOptions, part: Part | None = None) 
     return Summarised(tables, layout.target, odd, layout, source.metadata, layout.group)
 
 
-def _add_bare(batch: Batch, layout: Layout, totals: dict[str, Accumulator], odd: Counter[str]) -> bool:
+def _add_bare(batch: ColumnBatch, layout: Layout, totals: dict[str, Accumulator], odd: Counter[str]) -> bool:
     """The fast way for one confidence per row, without a logarithm. False: not possible here, and nothing was added."""
     bare = layout.kind == "confidence" or (layout.kind == "probs" and layout.target == EVENT)
     if not bare or layout.weight or layout.group or (layout.binary and layout.target != EVENT):
@@ -169,7 +172,7 @@ def _add_bare(batch: Batch, layout: Layout, totals: dict[str, Accumulator], odd:
 def _add_rows(rows: Rows, totals: dict[str, Accumulator]) -> None:
     """Each row to the total of its group; sorted by group first, because there may be as many groups as rows."""
     x, hits, weights = rows.log_odds, rows.hits, rows.weights
-    for name, index in [("", slice(None))] if rows.groups is None else positions(rows.groups):
+    for name, index in [("", slice(None))] if rows.groups is None else rows.groups.positions():
         if name not in totals:
             totals[name] = Accumulator(weights is not None)
         totals[name].add(x[index], hits[index], None if weights is None else weights[index])

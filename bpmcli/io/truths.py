@@ -13,9 +13,9 @@ from bpmcli.core.curves.families import parse_curve
 from bpmcli.core.data.sample import sample_from_log_odds
 from bpmcli.errors import BpmError, DataError, UsageError
 from bpmcli.io.layout import InputOptions, understand
+from bpmcli.io.opening import open_reader
 from bpmcli.io.params import checksum, load_params
 from bpmcli.io.readers import read_rows, stream_rows
-from bpmcli.io.sources import open_source
 
 SYNTAX = "D1,D2 or FAMILY:p1,p2@a1,a2 or params.json"
 
@@ -25,7 +25,7 @@ def load_density(path: str, options: InputOptions) -> EmpiricalDensity:
     if options.weight:
         return EmpiricalDensity(read_rows(path, options).rows.sample)
     try:
-        source = open_source(path)
+        source = open_reader(path, options.input_format)
         layout = understand(source, options, outcomes=False)
         parts = [part.rows.log_odds for part in stream_rows(source, layout, options, Counter(), outcomes=False)]
     except BpmError as error:

@@ -18,10 +18,11 @@ from bpmcli.core.data.rows import EVENT, Rows
 from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, sigmoid
 from bpmcli.errors import BpmError, DataError
 from bpmcli.io.columns import Lists
+from bpmcli.io.formats import suffix_of
 from bpmcli.io.layout import NAMES, InputOptions, Layout, understand
+from bpmcli.io.opening import open_reader
 from bpmcli.io.params import Params
 from bpmcli.io.readers import SUMMARY_KEY, stream_rows
-from bpmcli.io.sources import open_source, suffix_of
 from bpmcli.io.writers import open_writer
 
 RENAMED = (("logprob", "prob"), ("log_prob", "prob"), ("logit", "prob"))
@@ -60,7 +61,7 @@ class ApplyFile:
 
     def _run(self, path: str, output: str, suffix: str) -> Applied:
         calibrator = self.params.calibrator
-        source = open_source(path)
+        source = open_reader(path, self.options.input_format)
         if SUMMARY_KEY in source.metadata:
             raise DataError("is a summary: it has no rows to calibrate", "give the files that were summarised")
         # Text stays as it is from csv to csv; elsewhere columns get their types.
@@ -69,7 +70,7 @@ class ApplyFile:
         odd: Counter[str] = Counter()
         n, before, after = 0, 0.0, 0.0
         whole = calibrator.needs_distribution or self.params.groups is not None or layout.kind in ("logits", "probs")
-        with open_writer(output, suffix or source.suffixes[0]) as out:
+        with open_writer(output, suffix or source.suffixes[0], origin=source) as out:
             for part in stream_rows(source, layout, self.options, odd, distributions=whole, rest=True, outcomes=False):
                 fresh, confidence = self._by_group(part.rows, layout, odd)
                 columns = {**part.batch.columns, **part.batch.passed}
@@ -82,9 +83,12 @@ class ApplyFile:
                 after += float(confidence.sum())
             if not n:
                 raise DataError("no rows")
-            if suffix == ".npz" and (rest := source.leftovers()):
-                out.write(rest)
+            others = source.file_arrays(layout.scores[0])
+            left_out = [] if out.carry(source, others) else others
         notices = [notice("missing-skipped", count=odd["missing-skipped"])] if odd["missing-skipped"] else []
+        if left_out:
+            names = ", ".join(left_out[:UNSEEN_SHOWN]) + (", …" if len(left_out) > UNSEEN_SHOWN else "")
+            notices.append(notice("arrays-left-out", count=len(left_out), names=names))
         if odd["below"]:
             code = "argmax-changed" if self.allow_argmax_change else "argmax-kept"
             notices.append(notice(code, count=odd["below"]))

@@ -15,13 +15,14 @@ from bpmcli.io.layout import InputOptions
 from bpmcli.io.params import checksum, describe
 from bpmcli.io.paths import Input
 from bpmcli.io.readers import Loaded, read_rows
+from bpmcli.io.streams import is_stream
 
 CHECKED_BYTES = 1 << 24
 """Larger inputs of a summary are read only once, and so have no checksum."""
 
 
 def _costly(path: str) -> bool:
-    return "://" in path or (path != "-" and os.path.getsize(path) > CHECKED_BYTES)
+    return "://" in path or (not is_stream(path) and os.path.getsize(path) > CHECKED_BYTES)
 
 
 @dataclass(frozen=True)

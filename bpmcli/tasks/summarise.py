@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from bpmcli.io.formats.reader import RowGroups
 from bpmcli.io.layout import InputOptions
 from bpmcli.io.paths import Input
-from bpmcli.io.sources import Part
 from bpmcli.io.summaries import Summarised, merge_few, summarise_path
 
 
@@ -16,7 +16,7 @@ class Piece(NamedTuple):
     """A file, or a part of one."""
 
     item: Input
-    part: Part | None = None
+    part: RowGroups | None = None
 
 
 @dataclass(frozen=True)

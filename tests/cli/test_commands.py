@@ -456,7 +456,9 @@ def test_standard_input(run, monkeypatch):
     monkeypatch.setattr(sys, "stdin", Stdin(b""))
     assert "standard input: no rows" in run("metrics", "-", code=3).err
     monkeypatch.setattr(sys, "stdin", Stdin(TEST.read_bytes()))
-    assert "standard input takes csv or jsonl" in run("metrics", "-", code=3).err
+    assert json.loads(run("metrics", "-", "--format", "json").out)["results"][0]["n"] == len(arrays(TEST)["labels"])
+    monkeypatch.setattr(sys, "stdin", Stdin(bytes(1000)))
+    assert "standard input: is neither text nor a known format" in run("metrics", "-", code=3).err
 
 
 # ---------------------------------------------------------------- gates

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from bpmcli.errors import DataError
-from bpmcli.io import read_rows, source_numpy
-from bpmcli.io.sources import open_source
+from bpmcli.io import read_rows
+from bpmcli.io.formats import reader as formats_reader
+from bpmcli.io.opening import open_reader
 
 
 def data(n: int = 400, k: int = 7) -> tuple[np.ndarray, np.ndarray]:
@@ -40,7 +41,7 @@ FORMS = [f"{kind} {order}" for kind in ("npz stored", "npz packed", "npy plain")
 def test_every_order_and_packing_gives_the_same_rows(tmp_path, monkeypatch, form):
     z, y = data()
     expected = read_rows(saved(tmp_path, "npz stored C", z, y)).rows
-    monkeypatch.setattr(source_numpy, "BATCH_VALUES", 300)  # a few rows at a time, the last batch shorter
+    monkeypatch.setattr(formats_reader, "BATCH_VALUES", 300)  # a few rows at a time, the last batch shorter
     found = read_rows(saved(tmp_path, form, z, y)).rows
     assert np.array_equal(found.log_odds, expected.log_odds)
     assert np.array_equal(found.hits, expected.hits)
@@ -49,17 +50,17 @@ def test_every_order_and_packing_gives_the_same_rows(tmp_path, monkeypatch, form
 def test_more_than_two_dimensions_keep_their_places(tmp_path, monkeypatch):
     values = np.arange(2 * 5 * 3 * 4).reshape(10, 3, 4)
     np.savez(tmp_path / "a.npz", logits=np.asfortranarray(values))
-    monkeypatch.setattr(source_numpy, "BATCH_VALUES", 36)
-    batches = list(open_source(str(tmp_path / "a.npz")).batches(["logits"]))
+    monkeypatch.setattr(formats_reader, "BATCH_VALUES", 36)
+    batches = list(open_reader(str(tmp_path / "a.npz")).batches(["logits"]))
     assert [b.n for b in batches] == [3, 3, 3, 1]
     assert np.array_equal(np.concatenate([b.columns["logits"] for b in batches]), values)
 
 
 PEAK = """
 import re, sys
-from bpmcli.io.sources import open_source
+from bpmcli.io.opening import open_reader
 def read(path):
-    for batch in open_source(path).batches(["logits", "labels"]):
+    for batch in open_reader(path).batches(["logits", "labels"]):
         batch.columns["logits"].sum()
     return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
 before = read(sys.argv[1])

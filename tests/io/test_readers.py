@@ -17,7 +17,7 @@ from bpmcli.core.metrics import measure
 from bpmcli.errors import BpmError, DataError
 from bpmcli.io import read_rows
 from bpmcli.io.layout import InputOptions, understand
-from bpmcli.io.sources import open_source
+from bpmcli.io.opening import open_reader
 
 
 def softmax(z):
@@ -137,12 +137,12 @@ def test_files_sorted_by_label_are_the_same_sample(tmp_path, logits):
 
 
 def test_fortran_order_and_big_files_in_chunks(tmp_path, logits, monkeypatch):
-    from bpmcli.io import source_numpy
+    from bpmcli.io.formats import reader as formats_reader
 
     z, y = logits
     expected = read_rows(save(tmp_path / "a.npz", logits=z, labels=y)).rows.log_odds
     fortran = read_rows(save(tmp_path / "b.npz", logits=np.asfortranarray(z), labels=y)).rows.log_odds
-    monkeypatch.setattr(source_numpy, "BATCH_VALUES", 70)  # seven rows at a time
+    monkeypatch.setattr(formats_reader, "BATCH_VALUES", 70)  # seven rows at a time
     chunked = read_rows(str(tmp_path / "a.npz")).rows.log_odds
     assert np.array_equal(expected, fortran)
     assert np.array_equal(expected, chunked)
@@ -211,7 +211,7 @@ def test_shuffled_labels_are_suspected(tmp_path):
 
 
 def test_explanation_names_what_is_used(tmp_path):
-    source = open_source(str(SAMPLE_DATA / "digits_overconfident.csv"))
+    source = open_reader(str(SAMPLE_DATA / "digits_overconfident.csv"))
     said = dict(understand(source, InputOptions()).explain())
     assert said["logits"] == "logit_0 … logit_9"
     assert said["calibrates"] == "the predicted class"

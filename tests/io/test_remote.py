@@ -146,19 +146,19 @@ def test_the_web_reads_like_a_folder(web, run):
     site = web(Whole)
     run("metrics", f"{site}/a.csv")
     ran = run("metrics", f"{site}/a.npz", code=3)
-    assert "its server gives files only from the beginning" in ran.err
+    assert "the server does not support range requests" in ran.err
     assert "download it first" in ran.err
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_host_that_does_not_answer_is_not_a_missing_file(web, run):
     from bpmcli.errors import DataError
-    from bpmcli.io.sources import open_source
+    from bpmcli.io.opening import open_reader
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Whole)
     server.server_close()
     with pytest.raises(DataError, match="cannot be reached: "):
-        open_source(f"http://127.0.0.1:{server.server_port}/a.csv")
+        open_reader(f"http://127.0.0.1:{server.server_port}/a.csv")
 
 
 @pytest.mark.parametrize(

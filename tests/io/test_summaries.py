@@ -19,8 +19,8 @@ from bpmcli.errors import BpmError, DataError, UsageError
 from bpmcli.io import readers, summaries
 from bpmcli.io.columns import from_arrow
 from bpmcli.io.layout import InputOptions
+from bpmcli.io.opening import open_reader
 from bpmcli.io.readers import SUMMARY_KEY, read_rows
-from bpmcli.io.sources import open_source
 from bpmcli.io.summaries import merge_summarised, summarise_path
 from bpmcli.io.summary_files import read_summary, write_summary
 from bpmcli.io.writers import open_writer
@@ -204,8 +204,8 @@ def test_large_files_are_summarised_by_themselves(tmp_path, monkeypatch):
 
 def test_rows_are_counted_where_size_does_not_tell(tmp_path):
     path = written(tmp_path / "a.csv", columns(900))
-    assert open_source(path).rows_at_most(10**9) >= 900
-    assert open_source(path).rows_at_most(10) in (901, 902)  # the header is a line too
+    assert open_reader(path).rows_at_most(10**9) >= 900
+    assert open_reader(path).rows_at_most(10) in (901, 902)  # the header is a line too
 
 
 def test_parts_of_a_file_are_the_file(tmp_path, monkeypatch):
@@ -214,7 +214,7 @@ def test_parts_of_a_file_are_the_file(tmp_path, monkeypatch):
     path = str(tmp_path / "a.parquet")
     pq.write_table(table, path, row_group_size=400)
     monkeypatch.setattr(summaries, "PART_ROWS", 1000)
-    parts = open_source(path).parts(1000)
+    parts = open_reader(path).parts(1000)
     assert [p.first_row for p in parts] == [0, 1200, 2400, 3600, 4800]
     pieces = [summarise_path(path, InputOptions(), part) for part in parts]
     assert sum(p.whole.n for p in pieces) == 5000

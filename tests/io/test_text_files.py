@@ -9,7 +9,7 @@ import pytest
 
 from bpmcli.errors import DataError
 from bpmcli.io import read_rows
-from bpmcli.io.json_lines import CheckedLines
+from bpmcli.io.formats.json_lines import CheckedLines
 
 FAR = 750_000
 """Rows that fill more than the 8 MB from which types are taken."""
@@ -70,7 +70,7 @@ def test_a_new_field_cannot_be_passed_on(run, tmp_path):
     jsonl(tmp_path / "a.jsonl", '{"confidence": 0.7, "hit": 0, "new": 1}\n')
     run("fit", "a.jsonl", "--method", "identity", "-o", "p.json")
     ran = run("apply", "p.json", "a.jsonl", "-o", "out.jsonl", code=3)
-    assert "a field comes up that the first 8 MB of lines do not have" in ran.err
+    assert "a line has a field that the first 8 MB of lines do not have" in ran.err
     assert not Path("out.jsonl").exists()
 
 

@@ -136,11 +136,12 @@ def _ladder(low: int, high: int, step: str | None = None) -> list[int]:
 
 def check_targets(out: str | None, plot: str | None) -> None:
     """Formats that cannot be written are a usage error."""
-    from bpmcli.io.sources import suffix_of
-    from bpmcli.io.writers import WRITERS
+    from bpmcli.io.formats import suffix_of, writers
 
-    if out and suffix_of(out) not in (".json", *WRITERS):
-        raise UsageError(f"{out}: cannot write '{suffix_of(out)}' files", "known formats: .json, " + ", ".join(WRITERS))
+    if out and suffix_of(out) not in (".json", *writers()):
+        raise UsageError(
+            f"{out}: cannot write '{suffix_of(out)}' files", "known formats: .json, " + ", ".join(writers())
+        )
     if plot:
         from bpmcli.plots import check_plot
 
@@ -149,8 +150,8 @@ def check_targets(out: str | None, plot: str | None) -> None:
 
 def write_tidy(path: str, rows: Sequence[dict[str, Any]]) -> None:
     """A tidy table by suffix: json, csv, parquet, …"""
+    from bpmcli.io.formats import suffix_of
     from bpmcli.io.params import dumps
-    from bpmcli.io.sources import suffix_of
     from bpmcli.io.writers import open_writer, write_text
 
     if suffix_of(path) == ".json":

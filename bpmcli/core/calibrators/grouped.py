@@ -11,6 +11,7 @@ import numpy as np
 from bpmcli.core.calibrators.base import Calibrator
 from bpmcli.core.calibrators.marginal import class_rows, pooled_rows
 from bpmcli.core.calibrators.registry import FitOptions, Fitted, fit_calibrator, method_named
+from bpmcli.core.data.categorical import Categorical
 from bpmcli.core.data.notices import Notice, notice
 from bpmcli.core.data.rows import EVENT, Rows, positions
 from bpmcli.core.data.sample import Ints
@@ -85,7 +86,7 @@ class GroupFit(NamedTuple):
         }
 
 
-def group_keys(rows: Rows, grouping: Grouping) -> np.ndarray:
+def group_keys(rows: Rows, grouping: Grouping) -> np.ndarray | Categorical:
     """The group of each row, as text."""
     if grouping.kind == COLUMN:
         if rows.groups is None:

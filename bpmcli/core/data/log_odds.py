@@ -15,7 +15,7 @@ import numpy.typing as npt
 from bpmcli.core.data.sample import BARE_LIMIT, LOG_ODDS_LIMIT, Floats, Ints
 from bpmcli.errors import DataError
 
-MISSING = "--skip-missing leaves rows with NaN out"
+MISSING = "--skip-missing leaves such rows out"
 
 CHUNK_VALUES = 1 << 18
 """Scores per chunk: large enough that numpy's calls cost nothing, small enough for the cache."""

@@ -25,6 +25,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "{count} {rows_} without a score, label or group {were} skipped",
         "",
     ),
+    "arrays-left-out": (
+        "{count} {arrays} without a value per row {were} left out of the table: {names}",
+        "write npz, which keeps them: -o out.npz",
+    ),
     "labels-misaligned": (
         "accuracy is {accuracy}, hardly better than chance among {classes} classes, while most confidences exceed 0.8",
         "check that labels and scores belong to the same rows",
@@ -105,6 +109,7 @@ TEXTS: dict[str, tuple[str, str]] = {
 MANY = {
     "rows_": "rows",
     "values": "values",
+    "arrays": "arrays",
     "confidences": "confidences",
     "are": "are",
     "have": "have",
@@ -115,6 +120,7 @@ MANY = {
 ONE = {
     "rows_": "row",
     "values": "value",
+    "arrays": "array",
     "confidences": "confidence",
     "are": "is",
     "have": "has",

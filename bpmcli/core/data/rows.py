@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from bpmcli.core.data.categorical import Categorical, joined
 from bpmcli.core.data.sample import Floats, Ints, Sample, sample_from_log_odds
 from bpmcli.errors import DataError
 
@@ -29,7 +30,7 @@ class Rows:
     weights: Floats | None = None
     predictions: Ints | None = None
     labels: Ints | None = None
-    groups: npt.NDArray[np.str_] | None = None
+    groups: Categorical | None = None
     logits: Floats | None = None
     """N×K scores whose softmax is the model's distribution (log-probabilities included)."""
     from_probs: bool = False
@@ -50,16 +51,17 @@ class Rows:
         def pick(values: npt.NDArray[np.generic] | None) -> npt.NDArray[np.generic] | None:
             return None if values is None else values[index]
 
+        groups = None if self.groups is None else self.groups.take(index)
         return Rows(
             self.log_odds[index], self.hits[index], pick(self.weights), pick(self.predictions),  # type: ignore[arg-type]
-            pick(self.labels), pick(self.groups), pick(self.logits), self.from_probs, self.target,  # type: ignore[arg-type]
+            pick(self.labels), groups, pick(self.logits), self.from_probs, self.target,  # type: ignore[arg-type]
         )  # fmt: skip
 
     def by_group(self) -> Iterator[tuple[str, Rows]]:
         """The rows of each group, by name; a group without any weight is none."""
         if self.groups is None:
             raise DataError("these rows have no groups")
-        for name, index in positions(self.groups):
+        for name, index in self.groups.positions():
             if self.weights is None or self.weights[index].any():
                 yield name, self.take(index)
 
@@ -88,8 +90,11 @@ class SummarisedRows(Rows):
         raise DataError("this needs every row, and a summary has none", "give the files that were summarised")
 
 
-def positions(keys: npt.NDArray[Any]) -> Iterator[tuple[str, Ints]]:
+def positions(keys: npt.NDArray[Any] | Categorical) -> Iterator[tuple[str, Ints]]:
     """Every value among the keys, in order, with the positions that hold it."""
+    if isinstance(keys, Categorical):
+        yield from keys.positions()
+        return
     names, inverse = np.unique(keys, return_inverse=True)
     order = np.argsort(inverse, kind="stable")
     ends = np.cumsum(np.bincount(inverse, minlength=names.size))
@@ -107,8 +112,10 @@ def pool(parts: Sequence[Rows]) -> Rows:
     if len(parts) == 1:
         return parts[0]
     weights = join("weights")
+    groups = [part.groups for part in parts if part.groups is not None]
+    together = joined(groups) if len(groups) == len(parts) else None
     return Rows(
         np.concatenate([p.log_odds for p in parts]), np.concatenate([p.hits for p in parts]),
-        weights, join("predictions"), join("labels"), join("groups"), join("logits"),  # type: ignore[arg-type]
+        weights, join("predictions"), join("labels"), together, join("logits"),  # type: ignore[arg-type]
         any(p.from_probs for p in parts), parts[0].target,
     )  # fmt: skip

@@ -1,0 +1,131 @@
+"""Which columns hold the scores, labels and hits: by name when that is unambiguous, by option always."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bpmcli.errors import DataError, UsageError
+from bpmcli.io.formats.reader import ColumnInfo
+
+NAMES: dict[str, tuple[str, ...]] = {
+    "logits": ("logits", "logit", "logprobs", "log_probs", "logprob", "loglikelihoods"),
+    "log_odds": ("log_odds", "logodds"),
+    "probs": ("probs", "prob", "probabilities", "probability", "proba", "pred_probs", "y_prob", "y_proba", "softmax"),
+    "confidence": ("confidence", "confidences", "conf"),
+    "label": ("label", "labels", "y", "y_true", "target", "targets", "true_label", "ground_truth"),
+    "hit": ("hit", "hits", "correct", "is_correct"),
+    "prediction": ("prediction", "predictions", "pred", "preds", "predicted", "y_pred", "predicted_label"),
+}
+"""Names that are recognised, in lower case."""
+
+SPREAD = {"logits": ("logit", "logits", "logprob"), "probs": ("prob", "probs", "p", "proba")}
+"""Prefixes of one column per class: logit_0, logit_1, …"""
+
+SCORES = ("logits", "log_odds", "probs", "confidence")
+"""Most exact first: with several in a file, the first is taken."""
+
+
+@dataclass(frozen=True)
+class InputOptions:
+    """What the user said about the input."""
+
+    logits: str | None = None
+    probs: str | None = None
+    confidence: str | None = None
+    log_odds: str | None = None
+    label: str | None = None
+    hit: str | None = None
+    prediction: str | None = None
+    weight: str | None = None
+    group: str | None = None
+    event: bool = False
+    skip_missing: bool = False
+    input_format: str | None = None
+
+
+OUTCOMES = ("label", "hit", "prediction")
+
+SHOWN = 20
+"""Columns that a message names."""
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names for a message, not more than a reader can take in."""
+    every = list(names)
+    more = f" and {len(every) - SHOWN} more" if len(every) > SHOWN else ""
+    return ", ".join(every[:SHOWN]) + more
+
+
+class ColumnChoice:
+    """Finds the column for a role."""
+
+    def __init__(self, columns: Mapping[str, ColumnInfo], options: InputOptions) -> None:
+        self.columns, self.options = columns, options
+
+    def existing(self, name: str, option: str) -> str:
+        if name not in self.columns:
+            raise DataError(f"no column '{name}' (found: {listed(self.columns)})", f"name another one with {option}")
+        return name
+
+    def one(self, role: str) -> str | None:
+        """A single column for the role."""
+        option = "--" + role.replace("_", "-")
+        named = getattr(self.options, role)
+        if named:
+            return self.existing(named, option)
+        found = [name for name in self.columns if name.lower() in NAMES[role]]
+        if len(found) > 1:
+            raise DataError(f"{' and '.join(repr(f) for f in found)} could both be the {role}", f"choose with {option}")
+        return found[0] if found else None
+
+    def outcome_columns(self) -> list[str]:
+        """Columns that hold labels, hits or predictions, whether they are needed or not."""
+        found = [getattr(self.options, role) for role in OUTCOMES]
+        if not any(found):
+            found = [name for name in self.columns if any(name.lower() in NAMES[role] for role in OUTCOMES)]
+        return [name for name in found if name in self.columns]
+
+    def scores(self) -> tuple[str, tuple[str, ...], tuple[str, ...] | None]:
+        """Kind, columns and class names of the scores."""
+        named = [role for role in SCORES if getattr(self.options, role)]
+        if len(named) > 1:
+            raise UsageError(
+                "give one of " + ", ".join("--" + r.replace("_", "-") for r in named), "they name the same thing"
+            )
+        for role in named or SCORES:
+            wanted = getattr(self.options, role)
+            if wanted and wanted in self.columns:
+                return role, (wanted,), None
+            if role in SPREAD:
+                prefixes = (wanted.rstrip("_"),) if wanted else SPREAD[role]
+                spread = self._spread(prefixes)
+                if spread:
+                    return role, *spread
+            if wanted:
+                self.existing(wanted, "--" + role.replace("_", "-"))
+            single = self.one(role)
+            if single:
+                return role, (single,), None
+        wide = [c.name for c in self.columns.values() if c.width is not None]
+        hint = "name them with --logits, --probs or --confidence"
+        if wide:
+            name = wide[0]
+            raise DataError(f"'{name}' could be logits or probabilities", f"say --logits {name} or --probs {name}")
+        raise DataError(f"no column with scores (found: {listed(self.columns)})", hint)
+
+    def _spread(self, prefixes: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+        for prefix in prefixes:
+            pattern = re.compile(re.escape(prefix) + r"[_.](.+)", re.IGNORECASE)
+            matched = {m[1]: name for name in self.columns if (m := pattern.fullmatch(name))}
+            numeric = {int(k): v for k, v in matched.items() if k.isdigit()}
+            if len(numeric) >= 2 and len(numeric) == len(matched):
+                if sorted(numeric) != list(range(len(numeric))):
+                    missing = next(i for i in range(len(numeric)) if i not in numeric)
+                    hint = f"columns run from {prefix}_0 without a gap"
+                    raise DataError(f"column {prefix}_{missing} is missing", hint)
+                return tuple(numeric[i] for i in sorted(numeric)), tuple(str(i) for i in sorted(numeric))
+            if len(matched) >= 2 and not numeric:
+                return tuple(matched.values()), tuple(matched)
+        return None

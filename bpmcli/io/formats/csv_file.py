@@ -1,0 +1,181 @@
+"""csv and tsv files with a header, plain or gzipped."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+from bpmcli.errors import DataError
+from bpmcli.io.formats import reads, writes
+from bpmcli.io.formats.text_lines import Gzipped, TextReader, TextWriter, Utf8Stream, json_text
+from bpmcli.io.formats.writer import spread_matrices
+
+BLOCK = 1 << 23
+"""Bytes that pyarrow parses at a time; it takes the types of the columns from the first block."""
+
+
+@reads("csv", ".csv", ".csv.gz")
+class CsvReader(TextReader):
+    """Comma-separated text with a header."""
+
+    distinct: ClassVar[bool] = False
+    delimiter: ClassVar[str] = ","
+
+    @classmethod
+    def looks_like(cls, text: bytes) -> bool:
+        first = text.lstrip(b"\xef\xbb\xbf \r\n").split(b"\n", 1)[0]
+        return not first.startswith((b"{", b"[")) and b"\t" not in first
+
+    def _open(self, names: list[str] | None, numeric: Sequence[str], texts: Sequence[str]) -> Any:
+        import pyarrow as pa
+        from pyarrow import csv
+
+        self._bad_row: Any = None
+
+        def remember(row: Any) -> str:
+            self._bad_row = row
+            return "error"
+
+        types = {name: pa.float64() for name in numeric} | {name: pa.string() for name in texts}
+        return csv.open_csv(
+            Utf8Stream(self.stream()),
+            read_options=csv.ReadOptions(use_threads=False, block_size=BLOCK),
+            parse_options=csv.ParseOptions(
+                delimiter=self.delimiter, invalid_row_handler=remember, newlines_in_values=True
+            ),
+            # "NA" is a missing number, but among text it may be Namibia.
+            convert_options=csv.ConvertOptions(
+                include_columns=names, column_types=types, strings_can_be_null=False, quoted_strings_can_be_null=False
+            ),
+        )
+
+    @contextmanager
+    def reporting(self) -> Iterator[None]:
+        with super().reporting():
+            try:
+                yield
+            except (ValueError, OSError) as e:
+                self._explain(str(e))
+                raise
+
+    def _explain(self, text: str) -> None:
+        """pyarrow's errors with the name of the column and the row."""
+        row = getattr(self, "_bad_row", None)
+        if row is not None:
+            self._bad_row = None
+            raise DataError(
+                f"line {row.number} has {row.actual_columns} fields, the header {row.expected_columns}",
+                "quote fields that hold the separator, and leave no line cut off",
+            ) from None
+        if "Empty CSV" in text:
+            raise DataError("no rows") from None
+        if "straddling" in text or "block_size" in text:
+            raise DataError(f"has a line of more than {BLOCK >> 20} MB", "is it csv?") from None
+        where = re.search(r"In CSV column #(\d+): .*?conversion error to (\w+): invalid value '(.*?)'", text)
+        if where:
+            name = self._converting[int(where[1])] if getattr(self, "_converting", None) else f"#{where[1]}"
+            raise DataError(
+                f"column '{name}' holds '{where[3]}'{self._row_with(name, where[3])}, which is not "
+                f"{_expected(where[2])}",
+                "fix that line",
+            ) from None
+
+    def _row_with(self, name: str, text: str) -> str:
+        """Read once more, as text: the first row that holds the value is the one, since types never change."""
+        import pyarrow.compute as pc
+
+        start = 0
+        try:
+            with self._open([name], (), [name]) as reader:
+                for record in reader:
+                    at = pc.index(record.column(0), text).as_py()
+                    if at >= 0:
+                        return f" (row {start + at + 1})"
+                    start += record.num_rows
+        except (ValueError, OSError, KeyError):
+            pass
+        return ""
+
+    def schema(self) -> Any:
+        with self._open(None, (), ()) as reader:
+            names = reader.schema.names
+            if len(names) == 1 and ";" in names[0]:
+                raise DataError("columns are separated by ';'", f"separate them by {self.delimiter!r}")
+            return reader.schema
+
+    def record_batches(self, names: list[str] | None, numeric: Sequence[str]) -> Iterator[Any]:
+        # Columns that are only passed on stay text, so that they are written exactly as they were read.
+        numbers = set(numeric)
+        texts = [c for c in self.columns if c not in numbers] if names is None and self.keep_text else []
+        self._converting = names or list(self.columns)
+        with self._open(names, numeric, texts) as reader:
+            for record in reader:
+                if record.num_rows:
+                    yield record
+
+    def count_rows(self) -> int:
+        first = next(iter(self.columns))
+        with self.reporting(), self._open([first], (), [first]) as reader:
+            return sum(record.num_rows for record in reader)
+
+
+def _expected(kind: str) -> str:
+    if kind == "double":
+        return "a number"
+    return {"int64": "a whole number", "bool": "true or false"}.get(kind, f"a {kind}") + ", as all before it are"
+
+
+@reads("tsv", ".tsv", ".tsv.gz")
+class TsvReader(CsvReader):
+    """Tab-separated text with a header."""
+
+    delimiter: ClassVar[str] = "\t"
+
+    @classmethod
+    def looks_like(cls, text: bytes) -> bool:
+        first = text.lstrip(b"\xef\xbb\xbf \r\n").split(b"\n", 1)[0]
+        return not first.startswith((b"{", b"[")) and b"\t" in first
+
+
+@writes(".csv")
+class CsvWriter(TextWriter):
+    """Numbers in their shortest exact form, text as it was read, lists and objects as JSON."""
+
+    delimiter: ClassVar[str] = ","
+
+    def spread(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        return spread_matrices(columns, lists=True)
+
+    def prepare(self, name: str, values: Any) -> list[Any]:
+        found = super().prepare(name, values)
+        return [json_text(v) if isinstance(v, (list, dict)) else v for v in found] if _nested(found) else found
+
+    def put(self, columns: Mapping[str, Any]) -> None:
+        out = csv.writer(self.file, delimiter=self.delimiter, lineterminator="\n")
+        if not self.rows:
+            out.writerow(columns)
+        out.writerows(zip(*columns.values(), strict=True))
+
+
+def _nested(values: Sequence[Any]) -> bool:
+    return isinstance(next((v for v in values if v is not None), None), (list, dict))
+
+
+@writes(".tsv")
+class TsvWriter(CsvWriter):
+    """The same with tabs."""
+
+    delimiter: ClassVar[str] = "\t"
+
+
+@writes(".csv.gz")
+class CsvGzWriter(Gzipped, CsvWriter):
+    """Compressed csv."""
+
+
+@writes(".tsv.gz")
+class TsvGzWriter(Gzipped, TsvWriter):
+    """Compressed tsv."""

@@ -1,0 +1,110 @@
+"""parquet files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from bpmcli.errors import DataError
+from bpmcli.io.columns import is_text
+from bpmcli.io.formats import reads, writes
+from bpmcli.io.formats.reader import BATCH_BYTES, BATCH_VALUES, RowGroups
+from bpmcli.io.formats.record_batches import ArrowReader
+from bpmcli.io.formats.table_writer import ArrowWriter
+
+ROWS_AT_A_TIME = 1 << 20
+
+CACHED_ROWS = 1 << 17
+"""Rows of a batch that is not written: its decoded values are still in the cache. Written batches become row groups."""
+
+READ_BYTES = 1 << 18
+"""A local file is read in pieces; a remote one column by column, since requests are slow."""
+
+FEW_COLUMNS = 8
+"""This many columns are decoded by one thread: every further thread has memory of its own."""
+
+LARGEST_CHUNK = 1 << 29
+"""A column chunk that claims to unpack to more bytes than this, out of a thousandth of it, is refused."""
+PACKED = 1000
+
+
+@reads("parquet", ".parquet", ".pq")
+class ParquetReader(ArrowReader):
+    """Row groups, and of them only the columns needed."""
+
+    @classmethod
+    def recognises(cls, start: bytes) -> bool:
+        return start.startswith(b"PAR1")
+
+    def schema(self) -> Any:
+        import pyarrow.parquet as pq
+
+        with self.opened() as raw, pq.ParquetFile(raw) as f:
+            self.n_rows = f.metadata.num_rows
+            self.groups = [f.metadata.row_group(i).num_rows for i in range(f.num_row_groups)]
+            return f.schema_arrow
+
+    def count_rows(self) -> int:
+        return int(self.n_rows or 0)
+
+    def parts(self, rows: int) -> list[RowGroups]:
+        found, first, at, inside = [], 0, 0, 0
+        for i, n in enumerate(self.groups):
+            inside += n
+            if inside >= rows or i == len(self.groups) - 1:
+                found.append(RowGroups(first, i, at))
+                first, at, inside = i + 1, at + inside, 0
+        return found
+
+    def record_batches(self, names: list[str] | None, numeric: Sequence[str]) -> Iterator[Any]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        buffered = {"buffer_size": READ_BYTES, "pre_buffer": False} if "://" not in self.path else {}
+        threads = len(names or self.columns) > FEW_COLUMNS
+        # One long value may stand in many rows: text is kept as a dictionary until it is written.
+        texts = [name for name in names or self.columns if is_text(self.fields[name].type)]
+        with self.opened() as raw, pq.ParquetFile(raw, read_dictionary=texts, **buffered) as f:
+            size = _batch_rows(f.metadata, None if names is None else set(names))
+            # A few row groups at a time: given all of them, arrow holds on to what it has read.
+            for part in [self.row_groups] if self.row_groups else self.parts(ROWS_AT_A_TIME):
+                groups = range(part.first_group, part.last_group + 1)
+                yield from f.iter_batches(batch_size=size, columns=names, row_groups=groups, use_threads=threads)
+                if names is None:
+                    pa.default_memory_pool().release_unused()
+
+
+def _batch_rows(metadata: Any, names: set[str] | None) -> int:
+    """Rows per batch, from what the first row group says about its columns; sizes nobody can unpack are refused."""
+    if not metadata.num_row_groups or not metadata.row_group(0).num_rows:
+        return 1024
+    group = metadata.row_group(0)
+    values = unpacked = 0
+    for i in range(group.num_columns):
+        chunk = group.column(i)
+        if names is not None and chunk.path_in_schema.split(".", 1)[0] not in names:
+            continue
+        if chunk.total_uncompressed_size > max(LARGEST_CHUNK, PACKED * chunk.total_compressed_size):
+            raise DataError(
+                f"column '{chunk.path_in_schema}' claims {chunk.total_uncompressed_size / 2**20:.0f} MB packed into "
+                f"{chunk.total_compressed_size} bytes",
+                "write it in smaller row groups",
+            )
+        values += chunk.num_values
+        unpacked += chunk.total_uncompressed_size
+    rows = int(group.num_rows)
+    row_values = max(1, values // rows)
+    row_bytes = max(1, unpacked // rows, 8 * row_values)
+    size = max(1, min(max(1024, BATCH_VALUES // row_values), BATCH_BYTES // row_bytes))
+    return size if names is None else min(size, CACHED_ROWS)
+
+
+@writes(".parquet", ".pq")
+class ParquetWriter(ArrowWriter):
+    """Row groups as the batches come. Without dictionaries for floats, which they make a third larger."""
+
+    def open(self, schema: Any) -> Any:
+        import pyarrow.parquet as pq
+
+        others = [f.name for f in schema if str(f.type) not in ("halffloat", "float", "double")]
+        return pq.ParquetWriter(self.path, schema, use_dictionary=others)

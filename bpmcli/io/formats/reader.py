@@ -1,0 +1,169 @@
+"""What every reader offers: the columns of a file, and its rows batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from types import MappingProxyType
+from typing import IO, Any, ClassVar, NamedTuple
+
+from bpmcli.core.data.categorical import Categorical
+from bpmcli.errors import DataError
+from bpmcli.io.columns import Array, Lists
+
+BATCH_VALUES = 1 << 20
+"""Values per batch: 8 MB of float64."""
+
+BATCH_BYTES = 1 << 26
+"""Bytes per batch, however wide its rows are, as long as a batch has more than one row."""
+
+LARGEST_ROW = 1 << 28
+"""A row of more bytes than this is refused. With a few copies it still fits into a gigabyte of memory."""
+
+
+class ColumnInfo(NamedTuple):
+    """What is known about a column before it is read."""
+
+    name: str
+    width: int | None
+    """None: one value per row; otherwise the number of values per row, 0 if it varies."""
+    kind: str
+    """numpy's letter for the type: f, i, u, b or U."""
+    rows: int | None = None
+    """The number of rows, where columns of one file may differ in it."""
+
+
+class ColumnBatch(NamedTuple):
+    """Some consecutive rows: the columns asked for as arrays, and the other columns as the file has them."""
+
+    start: int
+    n: int
+    columns: dict[str, Array | Lists | Categorical]
+    passed: Mapping[str, Any] = MappingProxyType({})
+    missing: Array | None = None
+    """Rows with a null in any of the columns asked for."""
+    nulls: Mapping[str, Array] = MappingProxyType({})
+    """The same for each column that has nulls."""
+
+
+class RowGroups(NamedTuple):
+    """Consecutive row groups of a file, which can be read on their own."""
+
+    first_group: int
+    last_group: int
+    first_row: int
+
+
+class Reader:
+    """A file that can be read: what columns it has, and its rows batch by batch."""
+
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    label: ClassVar[str] = ""
+
+    distinct: ClassVar[bool] = True
+    """The content alone tells this format from all others; almost any text could be csv."""
+
+    keep_text: bool = False
+    """Columns that are only passed on stay text, so that they are written exactly as they were read."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.columns: dict[str, ColumnInfo] = {}
+        self.metadata: dict[str, str] = {}
+        """What bpmcli itself stored in the file."""
+        self.table_metadata: dict[bytes, bytes] = {}
+        """What others stored in it, such as the description of a pandas index."""
+        self.n_rows: int | None = None
+        self.row_groups: RowGroups | None = None
+        """Only these are read, if given."""
+        with self.reporting():
+            self.inspect()
+
+    @classmethod
+    def recognises(cls, start: bytes) -> bool:
+        """Whether a file that begins with these bytes has this format."""
+        raise NotImplementedError
+
+    def opened(self) -> Any:
+        """Under `with`: the path, or an open file if it is not local."""
+        if "://" not in self.path:
+            return nullcontext(self.path)
+        from bpmcli.io.remote import opened
+
+        return opened(self.path)
+
+    def inspect(self) -> None:
+        """Fill in the columns."""
+        raise NotImplementedError
+
+    def read(self, names: Sequence[str], numeric: Sequence[str], rest: bool) -> Iterator[ColumnBatch]:
+        """The batches; `numeric` columns must be numbers, `rest` passes on the other columns."""
+        raise NotImplementedError
+
+    def file_arrays(self, scores: str) -> list[str]:
+        """Arrays that belong to the file and not to the rows of `scores`, such as class names."""
+        return []
+
+    @contextmanager
+    def opened_array(self, name: str) -> Iterator[IO[bytes]]:
+        """One of the file's arrays in npy format, to be copied as it is."""
+        raise NotImplementedError
+        yield
+
+    def batches(self, names: Sequence[str], numeric: Sequence[str] = (), rest: bool = False) -> Iterator[ColumnBatch]:
+        """The rows of the named columns, in order. The first name fixes the number of rows."""
+        with self.reporting():
+            yield from self.read(names, numeric, rest)
+
+    def count_rows(self) -> int:
+        """The number of rows, counted by reading one column."""
+        first = next(iter(self.columns))
+        return sum(batch.n for batch in self.batches([first]))
+
+    def rows_at_most(self, enough: int) -> int:
+        """An upper bound of the number of rows; rows are counted only if the bound exceeds `enough`."""
+        return self.n_rows or 0
+
+    def parts(self, rows: int) -> list[RowGroups]:
+        """Runs of row groups with at least `rows` rows; empty if the file cannot be read in parts."""
+        return []
+
+    @contextmanager
+    def reporting(self) -> Iterator[None]:
+        """Turns whatever a library raises into a DataError."""
+        try:
+            yield
+        except DataError:
+            raise
+        except FileNotFoundError as e:
+            # fsspec raises this as well when the host does not answer or refuses access.
+            cause = e.__cause__
+            refused = getattr(cause, "status", 404) != 404
+            if refused or (isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError)):
+                raise DataError(f"cannot be reached: {' '.join(str(cause).split())[:200]}") from None
+            raise DataError("no such file") from None
+        except PermissionError:
+            raise DataError("not readable (permission denied)") from None
+        except IsADirectoryError:
+            raise DataError("is a directory") from None
+        except MemoryError:
+            raise DataError("does not fit into memory", "split it into smaller files") from None
+        except Exception as e:  # a damaged file can make a library fail in any way
+            text = " ".join(str(e).split()) or type(e).__name__
+            if "support range requests" in text:
+                raise DataError("the server does not support range requests", "download it first") from None
+            raise DataError(f"cannot be read as {self.label}: {text[:200]}", self.advice()) from None
+
+    def advice(self) -> str:
+        """The hint for a file that cannot be read."""
+        return "is the file complete, and does its suffix fit its content?"
+
+
+def rows_per_batch(row_values: int, row_bytes: int) -> int:
+    """Rows that fit into a batch by both limits, at least one."""
+    if row_bytes > LARGEST_ROW:
+        raise DataError(
+            f"a single row takes {row_bytes / 2**20:.0f} MB, and at most {LARGEST_ROW >> 20} MB are read",
+            "store less per row",
+        )
+    return max(1, min(BATCH_VALUES // max(1, row_values), BATCH_BYTES // max(1, row_bytes)))

@@ -1,0 +1,152 @@
+"""What the readers and writers of parquet, arrow, csv and jsonl share: record batches of pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from bpmcli.core.data.categorical import Categorical
+from bpmcli.errors import DataError
+from bpmcli.io.columns import Array, Lists, from_arrow, is_text
+from bpmcli.io.formats.reader import BATCH_BYTES, ColumnBatch, ColumnInfo, Reader
+
+
+class ArrowReader(Reader):
+    """A reader that gets its rows from pyarrow."""
+
+    def schema(self) -> Any:
+        """The arrow schema of the file."""
+        raise NotImplementedError
+
+    def record_batches(self, names: list[str] | None, numeric: Sequence[str]) -> Iterator[Any]:
+        """The record batches with the named columns, or with all of them for None."""
+        raise NotImplementedError
+
+    def inspect(self) -> None:
+        schema = self.schema()
+        self.fields = {f.name: f for f in schema}
+        for key, value in (schema.metadata or {}).items():
+            if key.startswith(b"bpmcli"):
+                self.metadata[key.decode("utf-8", "replace")] = value.decode("utf-8", "replace")
+            else:
+                self.table_metadata[key] = value
+        for f in schema:
+            if f.name in self.columns:
+                raise DataError(f"two columns are called '{f.name}'", "give every column a name of its own")
+            self.columns[f.name] = _column_info(f)
+
+    def read(self, names: Sequence[str], numeric: Sequence[str], rest: bool) -> Iterator[ColumnBatch]:
+        start = self.row_groups.first_row if self.row_groups else 0
+        numbers = set(numeric)
+        for record in self.record_batches(None if rest else list(dict.fromkeys(names)), numeric):
+            by_name = dict(zip(record.schema.names, record.columns, strict=True))
+            for name, column in by_name.items():
+                _validate(name, column)
+            for piece, n in _decoded(by_name, record.num_rows, set(names), self.fields):
+                yield _column_batch(piece, n, start, names, numbers)
+                start += n
+
+
+def _column_info(field: Any) -> ColumnInfo:
+    import pyarrow as pa
+
+    kind, width = field.type, None
+    if pa.types.is_fixed_size_list(kind):
+        kind, width = kind.value_type, kind.list_size
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        kind, width = kind.value_type, 0
+    letter = (
+        "f" if pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+        else "i" if pa.types.is_integer(kind)
+        else "b" if pa.types.is_boolean(kind)
+        else "U"
+    )  # fmt: skip
+    return ColumnInfo(field.name, width, letter)
+
+
+def _validate(name: str, column: Any) -> None:
+    """Check every offset, index and text before a value is used: damaged ones would crash the process."""
+    import pyarrow as pa
+
+    try:
+        column.validate(full=not pa.types.is_primitive(column.type))
+    except pa.ArrowInvalid as error:
+        text = " ".join(str(error).split())[:160]
+        raise DataError(f"column '{name}' is damaged: {text}", "write the file again") from None
+
+
+def _column_batch(
+    by_name: Mapping[str, Any], n: int, start: int, names: Sequence[str], numbers: set[str]
+) -> ColumnBatch:
+    columns: dict[str, Array | Lists | Categorical] = {}
+    missing: Array | None = None
+    nulls: dict[str, Array] = {}
+    for name in names:
+        column = by_name[name]
+        if name in numbers and is_text(column.type):
+            column = _as_numbers(name, column, start)
+        columns[name], null = _from_arrow(name, column)
+        if null is not None:
+            missing = null if missing is None else missing | null
+            nulls[name] = null
+    passed = {name: column for name, column in by_name.items() if name not in columns}
+    return ColumnBatch(start, n, columns, passed, missing, nulls)
+
+
+def _from_arrow(name: str, column: Any) -> tuple[Array | Lists | Categorical, Array | None]:
+    try:
+        return from_arrow(column)
+    except DataError as error:
+        raise DataError(f"'{name}': {error.message}", error.hint) from None
+
+
+def _as_numbers(name: str, column: Any, start: int) -> Any:
+    """Numbers that were stored as text."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    trimmed = pc.utf8_trim_whitespace(column)
+    try:
+        return trimmed.cast(pa.float64())
+    except pa.ArrowInvalid:
+        row, text = next((i, text) for i, text in enumerate(trimmed.to_pylist()) if not _is_number(text))
+        raise DataError(
+            f"'{name}' holds the text '{text}' (row {start + row + 1}), which is not a number", "fix that row"
+        ) from None
+
+
+def _is_number(text: str | None) -> bool:
+    import pyarrow as pa
+
+    try:
+        pa.array([text], pa.string()).cast(pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _decoded(by_name: dict[str, Any], n: int, named: set[str], fields: Mapping[str, Any]) -> Iterator[tuple[Any, int]]:
+    """Text that was read as a dictionary gets back its own type if it is passed on, in pieces that fit into memory."""
+    import pyarrow as pa
+
+    coded = [
+        name for name, column in by_name.items()
+        if name not in named and pa.types.is_dictionary(column.type) and not pa.types.is_dictionary(fields[name].type)
+    ]  # fmt: skip
+    if not coded:
+        yield by_name, n
+        return
+    if n > 1 and sum(_text_bytes(by_name[name]) for name in coded) > BATCH_BYTES:
+        half = n // 2
+        yield from _decoded({k: v.slice(0, half) for k, v in by_name.items()}, half, named, fields)
+        yield from _decoded({k: v.slice(half) for k, v in by_name.items()}, n - half, named, fields)
+        return
+    yield {k: v.cast(fields[k].type) if k in coded else v for k, v in by_name.items()}, n
+
+
+def _text_bytes(column: Any) -> int:
+    """Bytes of the text once every row has its own copy."""
+    import pyarrow.compute as pc
+
+    lengths = pc.binary_length(column.dictionary)
+    return int(pc.sum(pc.take(lengths, column.indices)).as_py() or 0)

@@ -1,0 +1,95 @@
+"""What the writers of parquet and arrow files share: arrow tables that keep the input's schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from bpmcli.errors import DataError
+from bpmcli.io.columns import to_arrow
+from bpmcli.io.formats.reader import Reader
+from bpmcli.io.formats.writer import Writer, spread_matrices
+
+PANDAS = b"pandas"
+"""Where pandas keeps its description of the columns and the index."""
+
+
+class ArrowWriter(Writer):
+    """Writes arrow tables."""
+
+    def __init__(self, path: str, metadata: Mapping[str, str], origin: Reader | None = None) -> None:
+        super().__init__(path, metadata, origin)
+        self.out: Any = None
+        self.schema: Any = None
+
+    def spread(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        return spread_matrices(columns)
+
+    def prepare(self, name: str, values: Any) -> Any:
+        import pyarrow as pa
+
+        try:
+            return to_arrow(values)
+        except pa.ArrowException as error:
+            raise DataError(f"holds a value ({' '.join(str(error).split())[:120]})") from None
+
+    def put(self, columns: Mapping[str, Any]) -> None:
+        import pyarrow as pa
+
+        if self.out is None:
+            self.schema = self._schema(columns)
+            try:
+                self.out = self.open(self.schema)
+            except (pa.ArrowException, NotImplementedError) as error:
+                raise DataError(f"cannot be written as {self.label}: {' '.join(str(error).split())[:200]}") from None
+        try:
+            self.out.write_table(pa.table(list(columns.values()), schema=self.schema))
+        except (pa.ArrowException, NotImplementedError) as error:
+            if isinstance(error, OSError):
+                raise
+            text = " ".join(str(error).split())[:200]
+            raise DataError(f"cannot be written as {self.label}: {text}", "write jsonl instead: -o out.jsonl") from None
+
+    def _schema(self, columns: Mapping[str, Any]) -> Any:
+        """The fields of the input where they are unchanged, and its metadata."""
+        import pyarrow as pa
+
+        before = getattr(self.origin, "fields", {})
+        fields = []
+        for name, values in columns.items():
+            known = before.get(name)
+            same = known is not None and known.type == values.type
+            fields.append(known if same else pa.field(name, values.type))
+        return pa.schema(fields, metadata=self._metadata(columns) or None)
+
+    def _metadata(self, columns: Mapping[str, Any]) -> dict[bytes, bytes]:
+        found = dict(self.origin.table_metadata) if self.origin else {}
+        if PANDAS in found:
+            described = _pandas_description(found.pop(PANDAS), columns)
+            if described:
+                found[PANDAS] = described
+        return found | {key.encode(): value.encode() for key, value in self.metadata.items()}
+
+    def open(self, schema: Any) -> Any:
+        """pyarrow's writer for the format."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        if self.out is not None:
+            self.out.close()
+
+
+def _pandas_description(text: bytes, columns: Mapping[str, Any]) -> bytes:
+    """The description without columns that are gone; those whose type changed are floats now."""
+    try:
+        document = json.loads(text)
+        kept = [entry for entry in document["columns"] if (entry.get("field_name") or entry["name"]) in columns]
+        for entry in kept:
+            now = str(columns[entry.get("field_name") or entry["name"]].type)
+            if now == "double":
+                entry["pandas_type"] = entry["numpy_type"] = "float64"
+        index = [i for i in document["index_columns"] if not isinstance(i, str) or i in columns]
+        return json.dumps(document | {"columns": kept, "index_columns": index}).encode()
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return b""

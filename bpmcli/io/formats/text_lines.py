@@ -1,0 +1,262 @@
+"""What csv, tsv and jsonl share: lines of UTF-8 text, plain or gzipped, and their writing."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import sys
+from collections.abc import Mapping
+from typing import IO, Any, ClassVar
+
+import numpy as np
+
+from bpmcli.core.data.categorical import Categorical
+from bpmcli.errors import DataError
+from bpmcli.io.columns import Lists, is_text, iso_times, to_arrow
+from bpmcli.io.formats import STDIN
+from bpmcli.io.formats.reader import Reader
+from bpmcli.io.formats.record_batches import ArrowReader
+from bpmcli.io.formats.writer import Writer
+
+SHORTEST_LINE = 4
+"""Bytes of `1,1` and its line end."""
+
+GZIP = b"\x1f\x8b"
+GZIP_RATIO = 1000
+"""gzip cannot pack more than about a thousandfold."""
+
+
+class TextReader(ArrowReader):
+    """Rows are lines."""
+
+    @classmethod
+    def recognises(cls, start: bytes) -> bool:
+        if start.startswith(GZIP):
+            from bpmcli.io.opening import unzipped
+
+            start = unzipped(start)
+        return is_utf8(start) and cls.looks_like(start)
+
+    @classmethod
+    def looks_like(cls, text: bytes) -> bool:
+        """Whether text that begins like this has the format."""
+        raise NotImplementedError
+
+    def inspect(self) -> None:
+        from bpmcli.io.opening import open_bytes
+
+        with open_bytes(self.path) as raw:
+            self.compressed = raw.read(2) == GZIP
+        super().inspect()
+
+    def stream(self) -> Any:
+        """The text, unpacked."""
+        import pyarrow as pa
+
+        raw = self.path
+        if "://" in self.path:
+            from bpmcli.io.remote import opened
+
+            raw = opened(self.path)
+        return pa.input_stream(raw, compression="gzip" if self.compressed else None)
+
+    def size(self) -> int:
+        """Bytes of the file."""
+        if "://" not in self.path:
+            return os.path.getsize(self.path)
+        from bpmcli.io.remote import size
+
+        return int(size(self.path))
+
+    def rows_at_most(self, enough: int) -> int:
+        bound = self.size() * (GZIP_RATIO if self.compressed else 1) // SHORTEST_LINE + 1
+        return bound if bound <= enough else self.count_lines()
+
+    def count_lines(self) -> int:
+        """Line ends, and one."""
+        lines = 1
+        with self.reporting(), self.stream() as raw:
+            while block := raw.read(1 << 22):
+                lines += block.count(b"\n")
+        return lines
+
+
+def is_utf8(start: bytes) -> bool:
+    """Whether bytes are text; the last character may be cut off."""
+    if not start.strip() or b"\0" in start:
+        return False
+    try:
+        start.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.start >= len(start) - 4
+    return True
+
+
+class Utf8Stream:
+    """A readable file whose bytes are checked to be text: pyarrow prints a traceback of its own over others."""
+
+    closed = False
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+        self._line = 1
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self.closed = True
+        self.raw.close()
+
+    def read(self, size: int = -1) -> bytes:
+        block: bytes = self.raw.read(size)
+        if not block.isascii() or self._rest:
+            self._check(block)
+        if b"\0" in block:
+            raise DataError(f"is not text: line {self._line_at(block, block.index(0))} holds a NUL byte")
+        self._line += block.count(b"\n")
+        return block
+
+    def _line_at(self, block: bytes, position: int) -> int:
+        return self._line + block.count(b"\n", 0, position)
+
+    def _check(self, block: bytes) -> None:
+        text = self._rest + block
+        try:
+            text.decode("utf-8")
+            self._rest = b""
+        except UnicodeDecodeError as error:
+            if block and error.end == len(text) and error.start >= len(text) - 3:
+                self._rest = text[error.start :]  # a character that the next block completes
+                return
+            line = self._line_at(text, error.start)
+            raise DataError(
+                f"is not text (UTF-8): line {line} holds the byte 0x{text[error.start]:02x}",
+                "save it as UTF-8: iconv -f latin1 -t utf-8",
+            ) from None
+
+
+class TextWriter(Writer):
+    """Text goes to a file, or straight to standard output."""
+
+    instead: ClassVar[str] = "parquet"
+
+    def __init__(self, path: str, metadata: Mapping[str, str], origin: Reader | None = None) -> None:
+        super().__init__(path, metadata, origin)
+        self.file: IO[str] = self.open(path)
+
+    def open(self, path: str) -> IO[str]:
+        """The file to write to; UTF-8 whatever the terminal's encoding is."""
+        if path != STDIN:
+            return open(path, "w", encoding="utf-8", newline="")
+        if sys.stdout is None:
+            raise DataError("standard output is closed", "name a file with -o")
+        sys.stdout.flush()
+        return io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="")
+
+    def close(self) -> None:
+        if self.path == STDIN:
+            self.file.flush()
+            self.file.detach()  # type: ignore[attr-defined]
+        else:
+            self.file.close()
+
+    def abandon(self) -> None:
+        self.close()
+
+    def prepare(self, name: str, values: Any) -> list[Any]:
+        return plain_values(values)
+
+
+class Gzipped(TextWriter):
+    """The same text, gzipped."""
+
+    def open(self, path: str) -> IO[str]:
+        import gzip
+
+        # No name and no time in the header: the same input gives the same bytes.
+        self._raw = open(path, "wb")  # noqa: SIM115
+        return io.TextIOWrapper(gzip.GzipFile("", "wb", fileobj=self._raw, mtime=0), encoding="utf-8", newline="")
+
+    def close(self) -> None:
+        super().close()
+        self._raw.close()
+
+
+def plain_values(values: Any) -> list[Any]:
+    """Python values that csv and JSON can express; other types are refused."""
+    if isinstance(values, Lists):
+        ends = np.cumsum(values.lengths).tolist()
+        flat = values.values.tolist()
+        return [flat[e - n : e] for e, n in zip(ends, values.lengths.tolist(), strict=True)]
+    if isinstance(values, Categorical):
+        return Categorical([_valid(text) for text in values.categories], values.codes).tolist()
+    if isinstance(values, np.ndarray):
+        if values.dtype.kind in "biu" or (values.dtype.kind == "f" and values.dtype.itemsize <= 8):
+            return list(values.tolist())
+        if values.dtype.kind == "U":
+            return [_valid(text) for text in values.tolist()]
+        if values.dtype.kind == "S":
+            return [text.decode("utf-8") for text in values.tolist()]
+        values = to_arrow(values)
+    return _arrow_values(values)
+
+
+def _valid(text: str) -> str:
+    text.encode("utf-8")
+    return text
+
+
+def _arrow_values(column: Any) -> list[Any]:
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column = column.dictionary_decode()
+        kind = column.type
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return iso_times(column)
+    if pa.types.is_time(kind):
+        return [None if v is None else str(v) for v in column.cast(pa.string()).to_pylist()]
+    if pa.types.is_decimal(kind):
+        return [None if v is None else str(v) for v in column.to_pylist()]
+    if not _plain(kind):
+        raise DataError(f"holds values of type {kind}")
+    return list(column.to_pylist())
+
+
+def _plain(kind: Any) -> bool:
+    """Whether text and JSON can express an arrow type without loss."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_null(kind) or types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
+        return True
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return _plain(kind.value_type)
+    if types.is_struct(kind):
+        return all(_plain(kind.field(i).type) for i in range(kind.num_fields))
+    return is_text(kind)
+
+
+def json_text(value: Any) -> str:
+    """JSON of a plain value; NaN becomes null, infinity is refused."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return json.dumps(_without_nan(value), ensure_ascii=False, allow_nan=False)
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, float):
+        if value in (float("inf"), float("-inf")):
+            raise DataError("holds infinity")
+        return None if math.isnan(value) else value
+    if isinstance(value, list):
+        return [_without_nan(v) for v in value]
+    if isinstance(value, dict):
+        return {k: _without_nan(v) for k, v in value.items()}
+    return value

@@ -1,0 +1,111 @@
+"""What every writer offers: columns that the format cannot hold are refused by name before they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bpmcli.errors import DataError
+from bpmcli.io.columns import Lists
+from bpmcli.io.formats.reader import Reader
+
+
+class Writer:
+    """Writes batches of columns; `close` completes the file."""
+
+    label: ClassVar[str] = ""
+    instead: ClassVar[str] = "npz"
+    """A format that holds what this one does not."""
+
+    def __init__(self, path: str, metadata: Mapping[str, str], origin: Reader | None = None) -> None:
+        self.path, self.metadata, self.origin = path, metadata, origin
+        self.rows = 0
+        self.names: list[str] = []
+        self.carried: list[str] = []
+
+    def write(self, columns: Mapping[str, Any]) -> None:
+        """Write a batch. All columns are converted and checked before the first byte of the batch is written."""
+        prepared = {name: self._prepared(name, values) for name, values in self.spread(columns).items()}
+        if not self.names:
+            self.names = list(prepared)
+        elif list(prepared) != self.names:
+            raise DataError(
+                "the columns change within the file", f"write {self.instead} instead: -o out.{self.instead}"
+            )
+        lengths = {len(values) for values in prepared.values()}
+        if len(lengths) != 1:
+            raise DataError(f"columns of different lengths cannot be written: {sorted(lengths)}")
+        self.put(prepared)
+        self.rows += lengths.pop()
+
+    def _prepared(self, name: str, values: Any) -> Any:
+        try:
+            return self.prepare(name, values)
+        except DataError as error:
+            raise self.cannot_hold(name, error.message) from None
+        except UnicodeEncodeError:
+            raise self.cannot_hold(name, "holds text that is not valid Unicode") from None
+        except (ValueError, TypeError, OverflowError, NotImplementedError) as error:
+            text = " ".join(str(error).split())[:120] or type(error).__name__
+            raise self.cannot_hold(name, f"holds a value ({text})") from None
+
+    def cannot_hold(self, name: str, what: str) -> DataError:
+        """The refusal of a column."""
+        hint = f"write {self.instead} instead (-o out.{self.instead}), or leave the column out"
+        return DataError(f"'{name}' {what}, which {self.label} cannot hold", hint)
+
+    def spread(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns of the format: some formats have one column per class."""
+        return dict(columns)
+
+    def prepare(self, name: str, values: Any) -> Any:
+        """A column in the form that `put` takes; raises if the format cannot hold it."""
+        raise NotImplementedError
+
+    def put(self, columns: Mapping[str, Any]) -> None:
+        """Write prepared columns."""
+        raise NotImplementedError
+
+    def carry(self, origin: Reader, names: Sequence[str]) -> bool:
+        """Copy arrays that belong to the file and not to its rows. False if the format has no place for them."""
+        return False
+
+    def close(self) -> None:
+        """Complete the file."""
+        raise NotImplementedError
+
+    def abandon(self) -> None:
+        """Close what is open after a failure; the file is thrown away."""
+        self.close()
+
+
+def spread_matrices(columns: Mapping[str, Any], lists: bool = False) -> dict[str, Any]:
+    """Matrices as one column per class: `probs` becomes prob_0, prob_1, …; with `lists`, lists of one length too."""
+    out: dict[str, Any] = {}
+    origin: dict[str, str] = {}
+
+    def add(name: str, values: Any, source: str) -> None:
+        if name in out:
+            both = " and ".join(sorted({f"'{origin[name]}'", f"'{source}'"}))
+            raise DataError(
+                f"{both} would both be written as column '{name}'", "rename one of them, or write npz: -o out.npz"
+            )
+        out[name], origin[name] = values, source
+
+    for name, values in columns.items():
+        if lists and isinstance(values, Lists):
+            if values.ragged:
+                raise DataError(
+                    f"'{name}' holds lists of different lengths, which a table of text cannot hold",
+                    "write jsonl or parquet instead: -o out.jsonl",
+                )
+            values = values.matrix(np.nan)
+        if isinstance(values, np.ndarray) and values.ndim == 2:
+            stem = name.removesuffix("s")
+            for k in range(values.shape[1]):
+                add(f"{stem}_{k}", values[:, k], name)
+        else:
+            add(name, values, name)
+    return out

@@ -1,0 +1,112 @@
+"""The scores of a batch, and their reduction to the log-odds of the predicted class."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bpmcli.core.data.categorical import Categorical
+from bpmcli.core.data.log_odds import (
+    Reduced,
+    log_odds_of_confidences,
+    log_softmax,
+    reduce_logits,
+    reduce_probs,
+)
+from bpmcli.core.data.rows import EVENT, TOP_LABEL
+from bpmcli.core.data.sample import BARE_LIMIT, LOG_ODDS_LIMIT, Floats
+from bpmcli.errors import DataError
+from bpmcli.io.columns import Array, Lists
+from bpmcli.io.formats.reader import ColumnBatch
+from bpmcli.io.layout import Layout
+
+NOT_FINITE = "--skip-missing leaves such rows out; write -1e9 for a class that cannot be chosen"
+
+
+def scores_of(batch: ColumnBatch, layout: Layout) -> Array:
+    """One number per row, or one row of scores per row."""
+    first = batch.columns[layout.scores[0]]
+    if len(layout.scores) > 1:
+        columns = [batch.columns[name] for name in layout.scores]
+        for name, column in zip(layout.scores, columns, strict=True):
+            _check_numbers(name, column)
+        return np.stack([np.asarray(column) for column in columns], axis=1)
+    _check_numbers(layout.scores[0], first.values if isinstance(first, Lists) else first)
+    if isinstance(first, Lists):
+        return _from_lists(first, batch, layout)
+    assert not isinstance(first, Categorical)
+    if layout.kind == "logits" and np.isneginf(first).any():
+        row = int(np.flatnonzero(np.isneginf(first).reshape(batch.n, -1).any(axis=1))[0])
+        raise DataError(f"logits must be finite, found -inf (row {batch.start + row + 1})", NOT_FINITE)
+    return first
+
+
+def _check_numbers(name: str, values: Array | Lists | Categorical) -> None:
+    if isinstance(values, Lists):
+        raise DataError(f"'{name}' must be one number per row")
+    kind = "text" if isinstance(values, Categorical) else values.dtype.name
+    if isinstance(values, Categorical) or values.dtype.kind not in "fiub":
+        raise DataError(f"'{name}' holds {kind} values, not numbers")
+
+
+def _from_lists(lists: Lists, batch: ColumnBatch, layout: Layout) -> Array:
+    """Lists as a matrix. Missing classes get a score of -inf or a probability of 0."""
+    name = layout.scores[0]
+    if lists.lengths.min(initial=2) < 2:
+        row = batch.start + int(np.flatnonzero(lists.lengths < 2)[0]) + 1
+        raise DataError(f"'{name}' has fewer than two values (row {row})")
+    # Checked before padding: afterwards -inf means that a class is absent.
+    if not np.isfinite(lists.values).all():
+        row = int(np.repeat(np.arange(batch.n), lists.lengths)[np.flatnonzero(~np.isfinite(lists.values))[0]])
+        raise DataError(f"'{name}' must be finite, found NaN or inf (row {batch.start + row + 1})", NOT_FINITE)
+    return lists.matrix(-np.inf if layout.kind == "logits" else 0.0)
+
+
+def reduced_scores(scores: Array, layout: Layout, first_row: int) -> Reduced:
+    """Log-odds of the predicted class, or of y = 1 for --event."""
+    if layout.target == EVENT and scores.ndim == 2:
+        return _event_of_two(scores, layout, first_row)
+    if layout.kind == "logits":
+        return reduce_logits(scores, first_row)
+    if layout.kind == "probs" and scores.ndim == 2:
+        return reduce_probs(scores, first_row)
+    if layout.kind == "log_odds":
+        x: Floats = np.asarray(scores, dtype=np.float64)
+        bad = ~np.isfinite(x)
+        if bad.any():
+            row = first_row + int(np.flatnonzero(bad)[0]) + 1
+            raise DataError(f"log-odds must be finite (row {row})", "--skip-missing leaves such rows out")
+        x = np.clip(x, -LOG_ODDS_LIMIT, LOG_ODDS_LIMIT)
+        ends = 0
+    else:
+        x = log_odds_of_confidences(scores, first_row, "probabilities" if layout.binary else "confidences")
+        ends = int((np.abs(x) >= BARE_LIMIT).sum())
+    if layout.binary and layout.target != EVENT:
+        return Reduced(np.abs(x), (x > 0).astype(np.int64), int((x == 0).sum()), 0, ends)
+    return Reduced(x, np.ones(x.size, dtype=np.int64), 0, 0, ends)
+
+
+def _event_of_two(scores: Array, layout: Layout, first_row: int) -> Reduced:
+    """P(y = 1) from the scores of classes 0 and 1: its complement is P(y = 0), to full precision."""
+    if scores.shape[1] != 2:
+        raise DataError(
+            f"--event calibrates P(y = 1), and there are scores of {scores.shape[1]} classes (row {first_row + 1})",
+            "leave --event out, or name the column of P(y = 1) with --probs",
+        )
+    top = reduced_scores(scores, layout._replace(target=TOP_LABEL), first_row)
+    x = np.where(top.predictions == 1, top.log_odds, -top.log_odds)
+    return top._replace(log_odds=x, predictions=np.ones(x.size, dtype=np.int64), argmax_ties=0)
+
+
+def logits_of(scores: Array, layout: Layout, reduced: Reduced) -> Floats | None:
+    """Scores whose softmax is the distribution over all classes, where there is one."""
+    if layout.target == EVENT:
+        return None
+    if scores.ndim == 2:
+        if layout.kind == "logits":
+            return scores.astype(np.float64)
+        with np.errstate(divide="ignore"):
+            return log_softmax(np.log(scores.astype(np.float64)))
+    if layout.binary:
+        x = np.where(reduced.predictions == 1, reduced.log_odds, -reduced.log_odds)
+        return np.stack([np.zeros_like(x), x], axis=1)
+    return None

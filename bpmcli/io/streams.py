@@ -1,0 +1,97 @@
+"""Inputs that can be read only once: standard input, pipes, `<(...)` and devices.
+
+They are copied to a temporary file, because columns are looked at before rows are read, and several parts of a
+command may open an input. Worker processes find the copies through an environment variable.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import stat
+import sys
+import tempfile
+from contextlib import suppress
+from multiprocessing import parent_process
+from typing import IO
+
+from bpmcli.errors import DataError
+from bpmcli.io.formats import STDIN
+
+STREAM_LIMIT = 4 << 30
+"""Bytes that are copied from a stream before it counts as endless."""
+
+HEAD = 1 << 16
+"""Bytes by which the format is recognised."""
+
+_COPIES = "BPMCLI_STREAM_COPIES"
+_BLOCK = 1 << 20
+_own: dict[tuple[str, int], str] = {}
+
+
+def is_stream(path: str) -> bool:
+    """Whether a path can be read only once: anything but a regular file, a directory or a remote path."""
+    if path == STDIN:
+        return True
+    if "://" in path:
+        return False
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def copied(path: str) -> str:
+    """A regular file with the stream's content. The stream is read on the first call only."""
+    for_workers: dict[str, str] = json.loads(os.environ.get(_COPIES, "{}"))
+    if parent_process() is not None and path in for_workers:
+        return for_workers[path]
+    # A path may name another stream later in the life of a process.
+    key = (path, id(sys.stdin)) if path == STDIN else (path, os.stat(path).st_ino)
+    if key not in _own:
+        _own[key] = _copy(path)
+        os.environ[_COPIES] = json.dumps({**for_workers, path: _own[key]})
+    return _own[key]
+
+
+def _copy(path: str) -> str:
+    if path == STDIN and sys.stdin is None:
+        raise DataError("is closed", "pipe data into it, or name a file")
+    copy = tempfile.NamedTemporaryFile(prefix="bpmcli-", suffix=".stream", delete=False)  # noqa: SIM115
+    atexit.register(_remove, copy.name)
+    try:
+        with copy:
+            if path == STDIN:
+                _fill(copy, sys.stdin.buffer)
+            else:
+                with open(path, "rb") as stream:
+                    _fill(copy, stream)
+    except BaseException as error:
+        _remove(copy.name)
+        if isinstance(error, OSError):
+            raise DataError(f"cannot be copied to {tempfile.gettempdir()} ({error.strerror or error})") from None
+        raise
+    return copy.name
+
+
+def _fill(copy: IO[bytes], stream: IO[bytes]) -> None:
+    """Copy a stream; one that is neither a known format nor text is refused at its first block."""
+    from bpmcli.io.opening import by_content
+
+    head = stream.read(HEAD)
+    if head.strip() and by_content(head) is None:
+        raise DataError("is neither text nor a known format", "give csv, jsonl, parquet, arrow or npz")
+    size = copy.write(head)
+    while block := stream.read(_BLOCK):
+        size += copy.write(block)
+        if size > STREAM_LIMIT:
+            raise DataError(
+                f"has more than {STREAM_LIMIT >> 30} GiB, the limit for pipes and devices", "write it to a file first"
+            )
+
+
+def _remove(path: str) -> None:
+    with suppress(OSError):
+        os.unlink(path)
