@@ -70,7 +70,7 @@ class ArrowFileReader(ArrowReader):
 class ArrowFileWriter(ArrowWriter):
     """Arrow IPC."""
 
-    def open(self, schema: Any) -> Any:
+    def open(self, target: Any, schema: Any) -> Any:
         import pyarrow as pa
 
-        return pa.ipc.new_file(self.path, schema)
+        return pa.ipc.new_file(target, schema)

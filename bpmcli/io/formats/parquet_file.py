@@ -103,8 +103,8 @@ def _batch_rows(metadata: Any, names: set[str] | None) -> int:
 class ParquetWriter(ArrowWriter):
     """Row groups as the batches come. Without dictionaries for floats, which they make a third larger."""
 
-    def open(self, schema: Any) -> Any:
+    def open(self, target: Any, schema: Any) -> Any:
         import pyarrow.parquet as pq
 
         others = [f.name for f in schema if str(f.type) not in ("halffloat", "float", "double")]
-        return pq.ParquetWriter(self.path, schema, use_dictionary=others)
+        return pq.ParquetWriter(target, schema, use_dictionary=others)

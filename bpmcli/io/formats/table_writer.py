@@ -37,19 +37,28 @@ class ArrowWriter(Writer):
     def put(self, columns: Mapping[str, Any]) -> None:
         import pyarrow as pa
 
-        if self.out is None:
-            self.schema = self._schema(columns)
-            try:
-                self.out = self.open(self.schema)
-            except (pa.ArrowException, NotImplementedError) as error:
-                raise DataError(f"cannot be written as {self.label}: {' '.join(str(error).split())[:200]}") from None
         try:
+            if self.out is None:
+                self.schema = self._schema(columns)
+                self.out = self.open(self.path, self.schema)
             self.out.write_table(pa.table(list(columns.values()), schema=self.schema))
         except (pa.ArrowException, NotImplementedError) as error:
             if isinstance(error, OSError):
                 raise
-            text = " ".join(str(error).split())[:200]
-            raise DataError(f"cannot be written as {self.label}: {text}", "write jsonl instead: -o out.jsonl") from None
+            name = next((name for name in columns if not self._can_hold(name, columns[name])), "a column")
+            raise self.cannot_hold(name, f"holds a value ({' '.join(str(error).split())[:160]})") from None
+
+    def _can_hold(self, name: str, values: Any) -> bool:
+        """Whether a column can be written on its own."""
+        import pyarrow as pa
+
+        try:
+            one = pa.table([values], schema=pa.schema([self.schema.field(name)]))
+            with self.open(pa.BufferOutputStream(), one.schema) as out:
+                out.write_table(one)
+        except (pa.ArrowException, NotImplementedError):
+            return False
+        return True
 
     def _schema(self, columns: Mapping[str, Any]) -> Any:
         """The fields of the input where they are unchanged, and its metadata."""
@@ -71,7 +80,7 @@ class ArrowWriter(Writer):
                 found[PANDAS] = described
         return found | {key.encode(): value.encode() for key, value in self.metadata.items()}
 
-    def open(self, schema: Any) -> Any:
+    def open(self, target: Any, schema: Any) -> Any:
         """pyarrow's writer for the format."""
         raise NotImplementedError
 

@@ -1,0 +1,272 @@
+"""What goes through `apply` comes out unchanged, or is refused by name: rows, values, types, order, metadata."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+from conftest import arrays
+
+from bpmcli.errors import DataError
+from bpmcli.io.writers import atomic_path, open_writer
+
+N = 400
+
+
+def bare(n: int = N) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    s = rng.uniform(0.5, 1.0, n)
+    return {"confidence": s, "hit": rng.random(n) < s}
+
+
+@pytest.fixture
+def fitted(run):
+    """Parameters in p.json; returns the runner."""
+    np.savez("fit.npz", **bare())
+    run("fit", "fit.npz", "--method", "identity", "-o", "p.json")
+    return run
+
+
+@pytest.mark.parametrize("other", [np.arange(1000), np.arange(7), np.float64(1.5), np.array("v2"), np.zeros((2, 3, 4))])
+def test_arrays_of_the_file_are_carried_along(fitted, other):
+    before = bare()
+    np.savez("a.npz", **before, other=other)
+    fitted("apply", "p.json", "a.npz", "-o", "out.npz")
+    after = arrays("out.npz")
+    assert after["confidence"].shape == (N,)
+    assert np.array_equal(after["hit"], before["hit"])
+    assert after["other"].dtype == other.dtype
+    assert np.array_equal(after["other"], other)
+    ran = fitted("apply", "p.json", "a.npz", "-o", "out.csv")
+    assert "left out of the table: other" in ran.err
+    assert len(pd.read_csv("out.csv")) == N
+
+
+def test_a_calibration_and_a_test_split_in_one_file(fitted):
+    test, cal = bare(), bare(250)
+    np.savez("a.npz", **{f"test_{k}": v for k, v in test.items()}, **{f"cal_{k}": v for k, v in cal.items()})
+    fitted("apply", "p.json", "a.npz", "--confidence", "test_confidence", "-o", "out.npz")
+    after = arrays("out.npz")
+    assert {k: len(v) for k, v in after.items()} == {
+        "test_confidence": N, "test_hit": N, "cal_confidence": 250, "cal_hit": 250,
+    }  # fmt: skip
+    assert np.array_equal(after["cal_confidence"], cal["confidence"])
+
+
+def test_labels_of_another_length_are_refused_with_the_row(fitted):
+    z = np.random.default_rng(0).normal(size=(10, 3))
+    np.savez("a.npz", logits=z, labels=np.zeros(9, dtype=int))
+    for argv in (["apply", "p.json", "a.npz", "-o", "out.npz"], ["metrics", "a.npz"]):
+        ran = fitted(*argv, code=3)
+        assert "'logits' has 10 rows but 'labels' has 9: row 10 of 'logits' has no 'labels'" in ran.err
+    assert not Path("out.npz").exists()
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".parquet", ".arrow", ".csv", ".jsonl"])
+@pytest.mark.parametrize("dtype", [">i8", ">f4", "<i2", "u1", "f2", "?", "<U5", ">U3"])
+def test_every_byte_order_and_type_keeps_its_values(fitted, suffix, dtype):
+    values = (np.arange(N) % 2 if dtype == "?" else np.arange(N) % 100).astype(dtype)
+    np.savez("a.npz", **bare(), x=values)
+    fitted("apply", "p.json", "a.npz", "-o", f"out{suffix}")
+    if suffix == ".npz":
+        found = arrays("out.npz")["x"]
+        assert found.dtype == values.dtype
+    else:
+        found = table(f"out{suffix}")["x"].to_numpy()
+    assert [str(v) for v in found.tolist()] == [str(v) for v in values.tolist()]
+
+
+def table(path: str) -> pd.DataFrame:
+    if path.endswith(".csv"):
+        return pd.read_csv(path)
+    if path.endswith(".jsonl"):
+        return pd.read_json(path, lines=True, dtype=False)
+    return pd.read_parquet(path) if path.endswith(".parquet") else pa.ipc.open_file(path).read_all().to_pandas()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".arrow"])
+def test_columns_of_one_name_are_refused(fitted, suffix):
+    np.savez("a.npz", **bare(), x=np.zeros((N, 2)), x_0=np.ones(N))
+    ran = fitted("apply", "p.json", "a.npz", "-o", f"out{suffix}", code=3)
+    assert "'x' and 'x_0' would both be written as column 'x_0'" in ran.err
+    assert not Path(f"out{suffix}").exists()
+    fitted("apply", "p.json", "a.npz", "-o", "out.npz")
+
+
+STRANGE = {
+    "complex": np.zeros(N, dtype=complex),
+    "longdouble": np.zeros(N, dtype=np.longdouble),
+    "void": np.zeros(N, dtype="V4"),
+    "cube": np.zeros((N, 2, 2)),
+    "structured": np.zeros(N, dtype=[("a", "i4"), ("b", "f4")]),
+    "years": np.zeros(N, dtype="M8[Y]"),
+    "surrogate": np.full(N, "\ud800"),
+}
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".csv", ".jsonl"])
+@pytest.mark.parametrize("case", STRANGE)
+def test_types_a_table_cannot_hold_are_refused_by_name(fitted, suffix, case):
+    if case == "cube" and suffix in (".csv", ".jsonl"):
+        pytest.skip("JSON holds nested lists")
+    np.savez("a.npz", **bare(), odd=STRANGE[case])
+    ran = fitted("apply", "p.json", "a.npz", "-o", f"out{suffix}", code=3)
+    assert "'odd' " in ran.err
+    assert "cannot hold" in ran.err
+    assert sorted(p.name for p in Path().iterdir()) == ["a.npz", "fit.npz", "p.json"]
+    fitted("apply", "p.json", "a.npz", "-o", "out.npz")
+    assert arrays("out.npz")["odd"].tobytes() == STRANGE[case].tobytes()
+
+
+def test_dates_of_arrays_become_dates_of_tables(fitted):
+    days = np.datetime64("2024-02-28") + np.arange(N)
+    np.savez("a.npz", **bare(), day=days, when=days.astype("M8[ns]"))
+    fitted("apply", "p.json", "a.npz", "-o", "out.parquet")
+    assert np.array_equal(table("out.parquet")["when"].to_numpy().astype("M8[D]"), days)
+    fitted("apply", "p.json", "a.npz", "-o", "out.csv")
+    assert table("out.csv")["day"].tolist() == [str(d) for d in days]
+
+
+def strange_columns() -> dict[str, pa.Array]:
+    far = pa.array([2**62] * N, pa.int64())
+    return {
+        "far": far.cast(pa.timestamp("s")),
+        "zone": pa.array([0] * N, pa.int64()).cast(pa.timestamp("us", "Mars/Olympus")),
+        "interval": pa.array([pa.MonthDayNano([1, 2, 3])] * N),
+        "binary": pa.array([b"\xff"] * N),
+        "duration": pa.array([1] * N, pa.int64()).cast(pa.duration("s")),
+        "invalid": pa.Array.from_buffers(
+            pa.string(), N, [None, pa.py_buffer(np.arange(N + 1, dtype=np.int32)), pa.py_buffer(b"\xff" * N)]
+        ),
+    }
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl", ".npz", ".arrow"])
+@pytest.mark.parametrize("case", ["far", "zone", "interval", "binary", "duration", "invalid"])
+def test_strange_arrow_columns_end_in_a_file_or_a_sentence(fitted, suffix, case):
+    data = pa.table({**{k: pa.array(v) for k, v in bare().items()}, "odd": strange_columns()[case]})
+    pyarrow.feather.write_feather(data, "a.arrow")
+    ran = fitted("apply", "p.json", "a.arrow", "-o", f"out{suffix}", code=None)
+    assert ran.code in (0, 3), ran
+    assert (ran.code == 0) == Path(f"out{suffix}").exists()
+    assert "internal error" not in ran.err
+    if ran.code:
+        assert "odd" in ran.err
+    elif suffix in (".parquet", ".arrow"):
+        back = pq.read_table("out.parquet") if suffix == ".parquet" else pa.ipc.open_file("out.arrow").read_all()
+        assert back["odd"].combine_chunks().cast(data["odd"].type).equals(data["odd"].combine_chunks())
+    assert [p.name for p in Path().iterdir() if p.name.endswith(".part")] == []
+
+
+def test_a_pandas_index_stays_an_index(fitted):
+    frame = pd.DataFrame({**bare(), "site": ["a", "b"] * (N // 2)}, index=[f"row {i}" for i in range(N)])
+    frame.index.name = "who"
+    frame.to_parquet("a.parquet")
+    fitted("apply", "p.json", "a.parquet", "-o", "out.parquet")
+    after = pd.read_parquet("out.parquet")
+    assert after.index.equals(frame.index)
+    assert after.index.name == "who"
+    assert list(after.columns) == list(frame.columns)
+    pd.testing.assert_series_equal(after["site"], frame["site"])
+
+
+def test_numbers_with_gaps_far_apart_keep_their_values(fitted):
+    """The first batch has no nulls: the type must not be taken from it alone."""
+    n = 40_000
+    ids = pa.array([None if i == n - 1 else i for i in range(n)], pa.int64())
+    data = pa.table({"confidence": np.full(n, 0.7), "hit": np.ones(n, dtype=int), "id": ids})
+    with pa.ipc.new_file("a.arrow", data.schema) as out:
+        out.write_table(data, max_chunksize=1000)
+    fitted("apply", "p.json", "a.arrow", "-o", "out.npz")
+    found = arrays("out.npz")["id"]
+    assert np.array_equal(found[:-1], np.arange(n - 1))
+    assert np.isnan(found[-1])
+    big = pa.table({**{k: data[k] for k in ("confidence", "hit")}, "id": pa.array([2**60, *[None] * (n - 1)])})
+    pq.write_table(big, "b.parquet")
+    assert "'id' has missing values beside whole numbers" in fitted("apply", "p.json", "b.parquet", "-o", "b.npz", code=3).err
+
+
+def test_an_output_that_lost_rows_is_not_renamed(tmp_path, monkeypatch):
+    from bpmcli.io.formats.csv_file import CsvWriter
+
+    def forget(self, columns):
+        kept = {k: v[:-1] for k, v in columns.items()}
+        return original(self, kept)
+
+    original = CsvWriter.put
+    monkeypatch.setattr(CsvWriter, "put", forget)
+    with pytest.raises(DataError, match="9 of 10 rows"), open_writer(str(tmp_path / "a.csv")) as out:
+        out.write({"x": np.arange(10)})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_text_with_line_ends_and_quotes_survives_csv(fitted):
+    notes = ['say "hi"', "two\nlines", "a,b", " padded ", "NA", "null", "é🎉", "'"] * (N // 8)
+    pq.write_table(pa.table({**{k: pa.array(v) for k, v in bare().items()}, "note": notes}), "a.parquet")
+    for suffix in (".csv", ".tsv", ".jsonl", ".npz", ".csv.gz"):
+        fitted("apply", "p.json", "a.parquet", "-o", f"out{suffix}")
+        fitted("apply", "p.json", f"out{suffix}", "-o", "again.parquet")
+        assert pq.read_table("again.parquet")["note"].to_pylist() == notes, suffix
+
+
+def test_lists_of_different_lengths_are_not_padded(fitted):
+    rows = [{"confidence": 0.8, "hit": 1, "x": [0.5] * (1 + i % 3)} for i in range(N)]
+    Path("a.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    assert "'x' holds lists of different lengths" in fitted("apply", "p.json", "a.jsonl", "-o", "o.npz", code=3).err
+    fitted("apply", "p.json", "a.jsonl", "-o", "o.csv")
+    assert [json.loads(x) for x in table("o.csv")["x"]] == [r["x"] for r in rows]
+    fitted("apply", "p.json", "a.jsonl", "-o", "o.jsonl")
+    assert [json.loads(line)["x"] for line in Path("o.jsonl").read_text().splitlines()] == [r["x"] for r in rows]
+
+
+def test_nan_becomes_null_in_jsonl_and_infinity_is_refused(fitted):
+    x = np.where(np.arange(N) % 2, np.nan, 1.0)
+    np.savez("a.npz", **bare(), x=x)
+    fitted("apply", "p.json", "a.npz", "-o", "o.jsonl")
+    assert [json.loads(line)["x"] for line in Path("o.jsonl").read_text().splitlines()][:2] == [1.0, None]
+    np.savez("b.npz", **bare(), x=np.full(N, np.inf))
+    assert "'x' holds infinity, which jsonl cannot hold" in fitted("apply", "p.json", "b.npz", "-o", "b.jsonl", code=3).err
+
+
+def test_npz_with_many_columns_needs_few_files(fitted):
+    np.savez("a.npz", **bare(), **{f"c{i}": np.full(N, i) for i in range(300)})
+    command = "ulimit -n 64; exec \"$0\" -m bpmcli apply p.json a.npz -o out.npz"
+    ran = subprocess.run(["bash", "-c", command, sys.executable], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert arrays("out.npz")["c299"].tolist() == [299] * N
+
+
+def test_unfinished_files_of_killed_runs_are_removed(tmp_path, monkeypatch):
+    from bpmcli.io import part_files
+
+    child = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
+    monkeypatch.setattr(os, "getpid", lambda: int(child.stdout))
+    stale = part_files.new_part(tmp_path / "a.csv")
+    monkeypatch.undo()
+    own = part_files.new_part(tmp_path / "b.csv")
+    (tmp_path / ".other.part").write_text("of somebody else")
+    part_files._swept.clear()
+    with atomic_path(str(tmp_path / "a.csv")) as name:
+        Path(name).write_text("x")
+    assert not Path(stale).exists()
+    assert Path(own).exists()
+    assert {p.name for p in tmp_path.iterdir()} == {"a.csv", ".other.part", Path(own).name}
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".npz", ".csv"])
+def test_devices_are_written_to_or_refused(fitted, suffix):
+    os.symlink("/dev/null", f"null{suffix}")
+    os.symlink("/dev/full", f"full{suffix}")
+    fitted("apply", "p.json", "fit.npz", "-o", f"null{suffix}")
+    ran = fitted("apply", "p.json", "fit.npz", "-o", f"full{suffix}", code=3)
+    assert "cannot be written (No space left on device)" in ran.err
+    assert Path(f"null{suffix}").is_symlink()
