@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from bpmcli.errors import BpmError, DataError, UsageError
-from bpmcli.io.atomic import atomic_path
+from bpmcli.io.atomic import atomic_path, write_text
 from bpmcli.io.formats import STDIN, reader_for, suffix_of, writer_for, writers
 from bpmcli.io.formats.reader import Reader
 from bpmcli.io.formats.writer import Writer
@@ -66,14 +67,17 @@ def check_output(out: Writer, suffix: str) -> None:
     if cls is None or not out.names:
         return
     try:
-        found = cls(out.path)
-        names, rows = list(found.columns), found.count_rows()
-    except BpmError as error:
-        raise DataError(f"the output cannot be read again: {error.message}", "nothing was written") from None
-    missing = [name for name in out.names if name not in found.columns]
-    if missing or rows != out.rows:
-        what = f"column '{missing[0]}' is missing" if missing else f"{rows} of {out.rows} rows"
-        raise DataError(f"the output is not what was to be written ({what})", "nothing was written; is the disk full?")
-    extra = len(names) - len(out.names) - len([name for name in out.carried if name in found.columns])
-    if extra:
-        raise DataError(f"the output has {extra} columns too many", "nothing was written")
+        names, rows = cls.written(out.path)
+    except (BpmError, OSError, ValueError, csv.Error) as error:
+        text = error.message if isinstance(error, BpmError) else str(error)
+        raise DataError(f"the output cannot be read again: {text}", "nothing was written") from None
+    expected = [*out.names, *out.carried]
+    if rows != out.rows or not set(out.names) <= set(names) or not set(names) <= set(expected):
+        found = f"{len(names)} columns, {rows} rows"
+        raise DataError(
+            f"the output has {found} and not {len(expected)} columns, {out.rows} rows",
+            "nothing was written; is the disk full?",
+        )
+
+
+__all__ = ["atomic_path", "check_output", "open_writer", "write_text"]

@@ -456,7 +456,7 @@ def test_standard_input(run, monkeypatch):
     monkeypatch.setattr(sys, "stdin", Stdin(b""))
     assert "standard input: no rows" in run("metrics", "-", code=3).err
     monkeypatch.setattr(sys, "stdin", Stdin(TEST.read_bytes()))
-    assert json.loads(run("metrics", "-", "--format", "json").out)["results"][0]["n"] == len(arrays(TEST)["labels"])
+    assert json.loads(run("metrics", "-", "--format", "json").out)["results"][0]["n"] == len(np.load(TEST)["labels"])
     monkeypatch.setattr(sys, "stdin", Stdin(bytes(1000)))
     assert "standard input: is neither text nor a known format" in run("metrics", "-", code=3).err
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
+import numpy as np
+
 from bpmcli.errors import DataError
 from bpmcli.io.formats import reads, writes
-from bpmcli.io.formats.text_lines import Gzipped, TextReader, TextWriter, Utf8Stream, json_text
+from bpmcli.io.formats.text_lines import HEAD, Gzipped, TextReader, TextWriter, is_utf8, json_text, opened_text
 from bpmcli.io.formats.writer import spread_matrices
 
 BLOCK = 1 << 23
 """Bytes that pyarrow parses at a time; it takes the types of the columns from the first block."""
+
+
+QUOTE, LINE_END = ord('"'), ord("\n")
 
 
 @reads("csv", ".csv", ".csv.gz")
@@ -33,19 +39,11 @@ class CsvReader(TextReader):
         import pyarrow as pa
         from pyarrow import csv
 
-        self._bad_row: Any = None
-
-        def remember(row: Any) -> str:
-            self._bad_row = row
-            return "error"
-
         types = {name: pa.float64() for name in numeric} | {name: pa.string() for name in texts}
         return csv.open_csv(
-            Utf8Stream(self.stream()),
+            self.stream(),
             read_options=csv.ReadOptions(use_threads=False, block_size=BLOCK),
-            parse_options=csv.ParseOptions(
-                delimiter=self.delimiter, invalid_row_handler=remember, newlines_in_values=True
-            ),
+            parse_options=csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
             # "NA" is a missing number, but among text it may be Namibia.
             convert_options=csv.ConvertOptions(
                 include_columns=names, column_types=types, strings_can_be_null=False, quoted_strings_can_be_null=False
@@ -63,13 +61,16 @@ class CsvReader(TextReader):
 
     def _explain(self, text: str) -> None:
         """pyarrow's errors with the name of the column and the row."""
-        row = getattr(self, "_bad_row", None)
-        if row is not None:
-            self._bad_row = None
+        shape = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", text)
+        if shape:
             raise DataError(
-                f"line {row.number} has {row.actual_columns} fields, the header {row.expected_columns}",
+                f"line {shape[1]} has {shape[3]} fields, the header {shape[2]}",
                 "quote fields that hold the separator, and leave no line cut off",
             ) from None
+        if "invalid UTF8" in text:
+            line = re.search(r"Row #(\d+)", text)
+            at = f" (line {line[1]})" if line else ""
+            raise DataError(f"is not text (UTF-8){at}", "save it as UTF-8: iconv -f latin1 -t utf-8") from None
         if "Empty CSV" in text:
             raise DataError("no rows") from None
         if "straddling" in text or "block_size" in text:
@@ -100,6 +101,9 @@ class CsvReader(TextReader):
         return ""
 
     def schema(self) -> Any:
+        with self.stream() as raw:
+            if (head := raw.read(HEAD)).strip() and not is_utf8(head):
+                raise DataError("is not text (UTF-8)", "save it as UTF-8, or say what it is with --input-format")
         with self._open(None, (), ()) as reader:
             names = reader.schema.names
             if len(names) == 1 and ";" in names[0]:
@@ -116,10 +120,22 @@ class CsvReader(TextReader):
                 if record.num_rows:
                     yield record
 
-    def count_rows(self) -> int:
-        first = next(iter(self.columns))
-        with self.reporting(), self._open([first], (), [first]) as reader:
-            return sum(record.num_rows for record in reader)
+    @classmethod
+    def written(cls, path: str) -> tuple[list[str], int]:
+        ends = 0
+        with opened_text(path) as raw, io.TextIOWrapper(raw, "utf-8", newline="") as text:
+            names = next(csv.reader(text, delimiter=cls.delimiter), [])
+        with opened_text(path) as raw:
+            inside = False  # a quoted text, whose line ends do not count
+            while block := raw.read(1 << 22):
+                if b'"' not in block:
+                    ends += 0 if inside else block.count(b"\n")
+                    continue
+                letters = np.frombuffer(block, dtype=np.uint8)
+                quoted = np.logical_xor(np.cumsum(letters == QUOTE) & 1, inside)
+                ends += int(np.count_nonzero((letters == LINE_END) & ~quoted))
+                inside = bool(quoted[-1])
+        return names, ends - 1
 
 
 def _expected(kind: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from bpmcli.errors import DataError
 from bpmcli.io.formats import reads, writes
-from bpmcli.io.formats.text_lines import Gzipped, TextReader, TextWriter, json_text
+from bpmcli.io.formats.text_lines import Gzipped, TextReader, TextWriter, json_text, opened_text
 
 BLOCK = 1 << 23
 """Bytes that pyarrow parses at a time; it takes the types of the fields from the first block."""
@@ -99,12 +99,15 @@ class JsonlReader(TextReader):
                 if record.num_rows:
                     yield record.select(names) if names is not None else record
 
-    def count_rows(self) -> int:
+    @classmethod
+    def written(cls, path: str) -> tuple[list[str], int]:
         lines = 0
-        with self.reporting(), self.stream() as raw:
+        with opened_text(path) as raw:
+            first = raw.readline()
+            lines += bool(first)
             while block := raw.read(1 << 22):
                 lines += block.count(b"\n")
-        return lines
+        return list(json.loads(first or b"{}")), lines
 
 
 @writes(".jsonl", ".ndjson")

@@ -55,9 +55,6 @@ class NpyReader(Reader):
             with ExitStack() as stack:
                 self.columns[name] = _opened_array(path_, name, stack).info()
 
-    def count_rows(self) -> int:
-        return int(self.n_rows or 0)
-
     def read(self, names: Sequence[str], numeric: Sequence[str], rest: bool) -> Iterator[ColumnBatch]:
         with ExitStack() as stack:
             if self.files:

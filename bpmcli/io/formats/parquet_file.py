@@ -23,6 +23,11 @@ READ_BYTES = 1 << 18
 FEW_COLUMNS = 8
 """This many columns are decoded by one thread: every further thread has memory of its own."""
 
+REPEATED_BYTES = 8
+"""Text that takes no more bytes than this per row is read as a dictionary; dictionaries of unique text are slow."""
+LARGEST_DICTIONARY = 1 << 22
+"""So is text whose dictionary is larger than any that common writers make."""
+
 LARGEST_CHUNK = 1 << 29
 """A column chunk that claims to unpack to more bytes than this, out of a thousandth of it, is refused."""
 PACKED = 1000
@@ -42,10 +47,13 @@ class ParquetReader(ArrowReader):
         with self.opened() as raw, pq.ParquetFile(raw) as f:
             self.n_rows = f.metadata.num_rows
             self.groups = [f.metadata.row_group(i).num_rows for i in range(f.num_row_groups)]
+            self.texts = _dictionary_sizes(f)
             return f.schema_arrow
 
-    def count_rows(self) -> int:
-        return int(self.n_rows or 0)
+    def _repeats(self, name: str) -> bool:
+        """Whether few bytes stand for many rows of text: only then can unpacking it take much memory."""
+        values, size, dictionary = self.texts.get(name, (1, 0, 0))
+        return size <= REPEATED_BYTES * values or dictionary > LARGEST_DICTIONARY
 
     def parts(self, rows: int) -> list[RowGroups]:
         found, first, at, inside = [], 0, 0, 0
@@ -63,7 +71,7 @@ class ParquetReader(ArrowReader):
         buffered = {"buffer_size": READ_BYTES, "pre_buffer": False} if "://" not in self.path else {}
         threads = len(names or self.columns) > FEW_COLUMNS
         # One long value may stand in many rows: text is kept as a dictionary until it is written.
-        texts = [name for name in names or self.columns if is_text(self.fields[name].type)]
+        texts = [name for name in names or self.columns if is_text(self.fields[name].type) and self._repeats(name)]
         with self.opened() as raw, pq.ParquetFile(raw, read_dictionary=texts, **buffered) as f:
             size = _batch_rows(f.metadata, None if names is None else set(names))
             # A few row groups at a time: given all of them, arrow holds on to what it has read.
@@ -72,6 +80,21 @@ class ParquetReader(ArrowReader):
                 yield from f.iter_batches(batch_size=size, columns=names, row_groups=groups, use_threads=threads)
                 if names is None:
                     pa.default_memory_pool().release_unused()
+
+
+def _dictionary_sizes(file: Any) -> dict[str, tuple[int, int, int]]:
+    """Number of values, unpacked bytes and packed bytes of the dictionaries of all columns of text."""
+    found: dict[str, tuple[int, int, int]] = {}
+    texts = {field.name for field in file.schema_arrow if is_text(field.type)}
+    for i in range(file.metadata.num_row_groups if texts else 0):
+        group = file.metadata.row_group(i)
+        for k in range(group.num_columns):
+            chunk = group.column(k)
+            if (name := chunk.path_in_schema) in texts and chunk.has_dictionary_page:
+                size = chunk.data_page_offset - (chunk.dictionary_page_offset or chunk.data_page_offset)
+                values, unpacked, largest = found.get(name, (0, 0, 0))
+                found[name] = values + chunk.num_values, unpacked + chunk.total_uncompressed_size, max(largest, size)
+    return found
 
 
 def _batch_rows(metadata: Any, names: set[str] | None) -> int:

@@ -116,9 +116,16 @@ class Reader:
             yield from self.read(names, numeric, rest)
 
     def count_rows(self) -> int:
-        """The number of rows, counted by reading one column."""
-        first = next(iter(self.columns))
-        return sum(batch.n for batch in self.batches([first]))
+        """The number of rows, counted by reading one column if nothing else tells."""
+        if self.n_rows is not None:
+            return self.n_rows
+        return sum(batch.n for batch in self.batches([next(iter(self.columns))]))
+
+    @classmethod
+    def written(cls, path: str) -> tuple[list[str], int]:
+        """The columns and the number of rows of a local file that was just written."""
+        found = cls(path)
+        return list(found.columns), found.count_rows()
 
     def rows_at_most(self, enough: int) -> int:
         """An upper bound of the number of rows; rows are counted only if the bound exceeds `enough`."""

@@ -8,6 +8,7 @@ import math
 import os
 import sys
 from collections.abc import Mapping
+from json.encoder import encode_basestring
 from typing import IO, Any, ClassVar
 
 import numpy as np
@@ -19,6 +20,9 @@ from bpmcli.io.formats import STDIN
 from bpmcli.io.formats.reader import Reader
 from bpmcli.io.formats.record_batches import ArrowReader
 from bpmcli.io.formats.writer import Writer
+
+HEAD = 1 << 16
+"""Bytes that are checked to be text before anything else."""
 
 SHORTEST_LINE = 4
 """Bytes of `1,1` and its line end."""
@@ -94,49 +98,15 @@ def is_utf8(start: bytes) -> bool:
     return True
 
 
-class Utf8Stream:
-    """A readable file whose bytes are checked to be text: pyarrow prints a traceback of its own over others."""
+def opened_text(path: str) -> Any:
+    """The bytes of a local text file, unpacked."""
+    with open(path, "rb") as raw:
+        packed = raw.read(2) == GZIP
+    if not packed:
+        return open(path, "rb")
+    import gzip
 
-    closed = False
-
-    def __init__(self, raw: Any) -> None:
-        self.raw = raw
-        self._line = 1
-        self._rest = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        self.closed = True
-        self.raw.close()
-
-    def read(self, size: int = -1) -> bytes:
-        block: bytes = self.raw.read(size)
-        if not block.isascii() or self._rest:
-            self._check(block)
-        if b"\0" in block:
-            raise DataError(f"is not text: line {self._line_at(block, block.index(0))} holds a NUL byte")
-        self._line += block.count(b"\n")
-        return block
-
-    def _line_at(self, block: bytes, position: int) -> int:
-        return self._line + block.count(b"\n", 0, position)
-
-    def _check(self, block: bytes) -> None:
-        text = self._rest + block
-        try:
-            text.decode("utf-8")
-            self._rest = b""
-        except UnicodeDecodeError as error:
-            if block and error.end == len(text) and error.start >= len(text) - 3:
-                self._rest = text[error.start :]  # a character that the next block completes
-                return
-            line = self._line_at(text, error.start)
-            raise DataError(
-                f"is not text (UTF-8): line {line} holds the byte 0x{text[error.start]:02x}",
-                "save it as UTF-8: iconv -f latin1 -t utf-8",
-            ) from None
+    return gzip.open(path, "rb")
 
 
 class TextWriter(Writer):
@@ -242,12 +212,22 @@ def _plain(kind: Any) -> bool:
     return is_text(kind)
 
 
+_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+
+
 def json_text(value: Any) -> str:
     """JSON of a plain value; NaN becomes null, infinity is refused."""
+    kind = type(value)
+    if kind is int:
+        return repr(value)
+    if kind is str:
+        return encode_basestring(value)
+    if value is None:
+        return "null"
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+        return _encoder.encode(value)
     except ValueError:
-        return json.dumps(_without_nan(value), ensure_ascii=False, allow_nan=False)
+        return _encoder.encode(_without_nan(value))
 
 
 def _without_nan(value: Any) -> Any:
