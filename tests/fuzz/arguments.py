@@ -151,6 +151,8 @@ def modest(command: tuple[str, ...]) -> list[str]:
         return ["--folds", "2", "--repeats", "1"]
     if command == ("simulate",):
         return ["-n", "20"]
+    if command == ("report",):
+        return ["-o", "page.html", "--resamples", "20"]
     if command == ("metrics",):
         return ["--noise-runs", "2", "--resamples", "20"]
     return []
