@@ -80,7 +80,9 @@ def run(argv: list[str], folder: Path, limits: dict[int, int] | None = None, out
 
 def leftovers(folder: Path) -> list[str]:
     return [
-        name for name in snapshot(folder) if name.endswith(".part") or ("bpmcli-" in name and not name.endswith(".json"))
+        name
+        for name in snapshot(folder)
+        if name.endswith(".part") or ("bpmcli-" in name and not name.endswith(".json"))
     ]
 
 
