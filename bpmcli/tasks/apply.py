@@ -125,7 +125,7 @@ class ApplyFile:
     def _calibrated(self, rows: Rows, layout: Layout, calibrator: Calibrator, odd: Counter[str]) -> tuple[Any, Any]:
         """New values of the score columns, and the confidence among them."""
         if rows.logits is None or layout.target == EVENT or (layout.binary and not calibrator.needs_distribution):
-            if calibrator.needs_distribution:
+            if calibrator.needs_distribution and layout.target != EVENT:
                 raise DataError(
                     f"{self.params.method} needs the scores of all classes, and this input has only confidences",
                     "give logits or probabilities",
@@ -203,10 +203,13 @@ def replace_scores(columns: Mapping[str, Any], order: list[str], layout: Layout,
 
 
 def _as_before(old: Any, fresh: Any) -> Any:
-    """Lists stay lists, each of its own length."""
+    """Lists stay lists, each of its own length; none of their probability stays with classes that they lack."""
     if not isinstance(old, Lists):
         return fresh
     inside = np.arange(fresh.shape[1]) < old.lengths[:, None]
+    if not inside.all():
+        fresh = np.where(inside, fresh, 0.0)
+        fresh /= fresh.sum(axis=1, keepdims=True)
     return Lists(fresh[inside], old.lengths)
 
 

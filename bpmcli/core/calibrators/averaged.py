@@ -32,10 +32,10 @@ class Averaged(Calibrator):
     weights: tuple[float, ...]
     thetas: tuple[float, ...]
     knots: tuple[float, ...]
-    """Of the bends, in log-odds."""
+    """Knots of `bends`, in log-odds."""
     flat_log_odds: tuple[float, ...]
     flat_eta: tuple[float, ...]
-    """What stands in for the average where it falls: points of log-odds before and after."""
+    """Replaces the average where it would fall: log-odds of the confidence, and of the calibrated confidence there."""
 
     def __post_init__(self) -> None:
         if unknown := {*self.shapes, *self.ends} - {*SHAPES, "bends", *ENDS}:
@@ -43,7 +43,7 @@ class Averaged(Calibrator):
         if not len(self.shapes) == len(self.ends) == len(self.weights) > 0 or sum(self._sizes) != len(self.thetas):
             raise DataError("shapes, ends, weights and thetas of the averaged curve do not fit together", "fit again")
         if min(self.weights) < 0 or abs(sum(self.weights) - 1.0) > 1e-6:
-            raise DataError("the weights of the averaged curve are no shares of 1", "fit again")
+            raise DataError("the weights of the averaged curve do not add up to 1", "fit again")
         if any(np.any(np.diff(values) <= 0) for values in (self.knots, self.flat_log_odds)):
             raise DataError("knots or flat_log_odds of the averaged curve are not in ascending order", "fit again")
         if len(self.flat_log_odds) != len(self.flat_eta):

@@ -1,4 +1,4 @@
-"""A band around a fitted curve: from its posterior if the method has one, else the same fit on resamples."""
+"""A confidence band around a fitted curve: from its posterior if the method has one, otherwise from resamples."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GRID = np.concatenate([[0.001, 0.005], np.arange(1, 100) / 100, [0.995, 0.999]])
 
 RESAMPLES = 300
 DRAWS = 4000
-"""From a posterior, where another draw costs no fit."""
+"""Draws from a posterior, which need no further fits."""
 
 
 class Band(NamedTuple):
@@ -44,14 +44,14 @@ def curve_band(
     runs: int = RESAMPLES,
     seed: int = 0,
 ) -> Band:
-    """Percentiles at every point of the grid, around the curve that was fitted to these rows.
+    """Pointwise percentiles at every confidence of the grid, around the curve that was fitted to these rows.
 
-    Those of refits (`runs` of them) are corrected for bias.
+    Without a posterior they come from `runs` refits to resamples, corrected for bias.
     """
     entry = method_named(method)
     if entry.needs_distribution:
         raise DataError(
-            f"a band is drawn over the confidence, and {method} works on all classes", "leave --interval out"
+            f"a band needs a curve over the confidence, and {method} works on all classes", "leave --interval out"
         )
     x = np.log(GRID) - np.log1p(-GRID)
     g, rng = fitted(x)[0], np.random.default_rng(seed)
@@ -77,5 +77,5 @@ def curve_band(
 
 
 def _rising(low: Floats, high: Floats) -> tuple[list[float], list[float]]:
-    """The least band around these limits whose ends do not fall: the curve does not either."""
+    """The narrowest band around these limits whose ends do not fall, since the curve does not fall either."""
     return np.minimum.accumulate(low[::-1])[::-1].tolist(), np.maximum.accumulate(high).tolist()

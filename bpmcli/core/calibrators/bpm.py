@@ -1,4 +1,4 @@
-"""The paper's curve, those of other families under its loss, and the identity, as calibrators."""
+"""The paper's curve, curves of other families fitted with the same loss, and the identity, as calibrators."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Bpm(Calibrator):
         return self.curve(log_odds)
 
     def parameters(self) -> dict[str, Any]:
-        """Those of the curve by name, after the name of its family unless that is the paper's."""
+        """The curve's parameters by name; the name of its family comes first unless it is the paper's."""
         family, values = self.curve
         named = dict(zip(family.parameters, values, strict=True))
         return named if family is BETA else {"family": family.name, **named}
@@ -49,7 +49,7 @@ class Bpm(Calibrator):
 
     def is_sound(self) -> bool:
         family, values = self.curve
-        # Only the authors' variant makes falling curves, and only of the paper's family.
+        # Only the authors' variant can give falling curves, and only in the paper's family.
         rising = family is BETA or bool(np.all(np.clip(values, family.lower, family.upper) == values))
         return rising and super().is_sound()
 

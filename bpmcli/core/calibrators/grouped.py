@@ -1,4 +1,4 @@
-"""One calibrator per group of rows, and a pooled one for groups that are small or new."""
+"""One calibrator per group of rows, and a pooled calibrator for groups that are small or new."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ COLUMN, PREDICTED, MARGINAL = "column", "predicted-class", "marginal"
 """Groups are the values of a column, the predicted classes, or every class against the rest."""
 
 MIN_GROUP = 200
-"""At fewer rows the pooled curve of real models is mostly closer than a curve of their own."""
+"""With fewer rows, the pooled curve of real models is mostly closer to the truth than the group's own curve."""
 
 NAMED = 5
-"""Groups that a notice names before it says how many more there are."""
+"""A notice names this many groups, then says how many more there are."""
 
 
 class Grouping(NamedTuple):
@@ -43,12 +43,12 @@ class Groups:
     members: Mapping[str, Calibrator]
 
     def split(self, rows: Rows) -> Iterator[tuple[str, Ints]]:
-        """Every group among the rows with the positions of its rows."""
+        """Every group that occurs among the rows, with the positions of its rows."""
         return positions(group_keys(rows, self.grouping))
 
 
 class GroupFit(NamedTuple):
-    """The pooled fit, the groups' own, and why other groups have none."""
+    """The pooled fit, the fits of single groups, and the reasons why other groups have none."""
 
     grouping: Grouping
     pooled: Fitted
@@ -103,7 +103,7 @@ def group_keys(rows: Rows, grouping: Grouping) -> np.ndarray | Categorical:
 def fit_groups(method: str, rows: Rows, options: FitOptions, grouping: Grouping) -> GroupFit:
     """A fit to every group of at least `minimum` rows, and one to all rows.
 
-    Marginal: class k against the rest, hits are the rows whose true class is k, and those make its size.
+    Marginal: class k against the rest. Its correct rows are those whose true class is k, and their number counts.
     """
     if grouping.kind == MARGINAL:
         if method_named(method).needs_distribution:

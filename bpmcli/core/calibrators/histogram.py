@@ -1,4 +1,4 @@
-"""Histogram binning: one hit rate per equal-mass bin."""
+"""Histogram binning: one accuracy per equal-mass bin."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from bpmcli.core.data.sample import Floats, Ints, Sample
 
 @dataclass(frozen=True)
 class Histogram(Calibrator):
-    """g(s) = rate of the bin that s falls in. Not monotone by construction."""
+    """g(s) = accuracy of the bin that contains s. It need not rise with s."""
 
     edges: tuple[float, ...]
-    """Log-odds between the bins; an edge belongs to the bin on its left."""
+    """Log-odds that separate the bins; an edge belongs to the bin on its left."""
     rates: tuple[float, ...]
 
     def __call__(self, log_odds: Floats) -> Pair:
@@ -28,12 +28,12 @@ class Histogram(Calibrator):
         return g, 1.0 - g
 
 
-@method("histogram", "hit rate per equal-mass bin", "Zadrozny & Elkan 2001, ICML", Histogram)
+@method("histogram", "accuracy of each equal-mass bin", "Zadrozny & Elkan 2001, ICML", Histogram)
 def fit(rows: Rows, options: FitOptions) -> Fitted:
-    """Rates of `n_bins` runs of equal mass, edges midway between their confidences.
+    """Accuracies of `n_bins` bins of equal mass, with edges midway between neighbouring confidences.
 
-    Equal confidences share one bin, the left one, so heavy ties make fewer bins. Weights move the
-    edges to equal shares of weight.
+    Equal confidences share one bin, the left one, so many ties make fewer bins. Weighted rows are split into
+    equal shares of weight.
     """
     sample = rows.sample
     starts = _bin_starts(sample, options.n_bins)
@@ -48,7 +48,7 @@ def fit(rows: Rows, options: FitOptions) -> Fitted:
 
 
 def _bin_starts(sample: Sample, n_bins: int) -> Ints:
-    """The first cell of each bin: a cell that starts before an edge stays in front of it."""
+    """The first cell of each bin. A cell that starts before an edge belongs to the bin before it."""
     edges = array_split_edges(sample.n, min(n_bins, sample.n))[:-1]
     slack = 1e-9 * sample.n  # weights leave rounding in the masses
     starts = np.unique(np.searchsorted(sample.mass_before[:-1], edges - slack, side="left"))
@@ -56,9 +56,9 @@ def _bin_starts(sample: Sample, n_bins: int) -> Ints:
 
 
 def inside(hits: Floats, mass: Floats, what: str) -> tuple[Floats, tuple[Notice, ...]]:
-    """Hit rates of m rows each; 0 and 1 become 1/(m+2) and 1 − 1/(m+2), as m rows cannot exclude the other outcome.
+    """Accuracies of m rows each; 0 and 1 become 1/(m+2) and 1 − 1/(m+2), as m rows cannot exclude the other outcome.
 
-    Weights count with their mean as one.
+    Weights are scaled to a mean of one.
     """
     rates = hits / mass
     never, always = hits <= 0.0, hits >= mass

@@ -16,7 +16,7 @@ from bpmcli.core.data.sample import Floats, sigmoid
 
 @dataclass(frozen=True)
 class Isotonic(Calibrator):
-    """g(s) through (log-odds, rate) points, straight in s between them, constant outside."""
+    """g(s) through (log-odds, accuracy) points, linear in s between them, constant outside."""
 
     log_odds: tuple[float, ...]
     rates: tuple[float, ...]
@@ -34,7 +34,7 @@ class Isotonic(Calibrator):
 
 
 def _share(x: Floats, low: Floats, high: Floats) -> Floats:
-    """(s − s_low) / (s_high − s_low), from complements where confidences crowd at 1."""
+    """(s − s_low) / (s_high − s_low), computed from complements where confidences are close to 1."""
     side = np.where(low > 0.0, -1.0, 1.0)
     at, start, end = sigmoid(side * x), sigmoid(side * low), sigmoid(side * high)
     width = end - start
@@ -42,12 +42,17 @@ def _share(x: Floats, low: Floats, high: Floats) -> Floats:
     return np.clip(share, 0.0, 1.0)
 
 
-@method("isotonic", "best non-decreasing curve", "Zadrozny & Elkan 2002, KDD", Isotonic)
+@method(
+    "isotonic", "best non-decreasing curve; ends of 0 and 1 shrunk by 1/(rows + 2)", "Zadrozny & Elkan 2002, KDD",
+    Isotonic,
+)  # fmt: skip
 def fit(rows: Rows, options: FitOptions) -> Fitted:
     """min Σ m (g − h/m)² over non-decreasing g, by pool-adjacent-violators on cells (ties are one point).
 
-    A first block of rate 0 and a last one of rate 1 are moved inside (see `inside`), no further than
-    the next block. Only the ends of each block are kept.
+    A first block of accuracy 0 and a last block of accuracy 1 are shrunk to 1/(m + 2) and 1 − 1/(m + 2), where m
+    is their number of rows (see `inside`), but not beyond the next block. So the ends can differ from those of
+    scikit-learn's IsotonicRegression, which leaves 0 and 1 as they are and gives infinite log losses. Only the
+    first and the last point of each block are stored.
     """
     from scipy.optimize import isotonic_regression
 

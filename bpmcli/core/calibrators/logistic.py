@@ -16,18 +16,20 @@ from bpmcli.core.curves.solve import Minimum, Objective, minimise
 from bpmcli.core.data.notices import Notice, notice
 from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import Floats, Sample, sigmoid
-from bpmcli.errors import FitError
 
 COARSE = 1000
-"""A larger sample is solved on this many runs of its cells first, which leaves it two or three steps."""
+"""A much larger sample is first solved on this many groups of its cells, which leaves two or three steps."""
+
+PRIOR_SD = 2.0
+"""Wide beside the 0.3 to 0.5 by which fitted curves of real models differ from the identity."""
 
 RUN = 1 << 13
-"""Cells per run: they stay in the cache, and above this OpenBLAS starts threads at several times the cost."""
+"""Cells per pass: they fit in the cache, and above this OpenBLAS starts threads, which costs several times more."""
 
 
 @dataclass(frozen=True)
 class Platt(Calibrator):
-    """logit g = a·x + b with log-odds x. Falls where a < 0: the method leaves its sign free."""
+    """logit g = a·x + b with log-odds x. The method leaves the sign of a free, so the curve may fall."""
 
     a: float
     b: float
@@ -51,18 +53,19 @@ class Beta(Calibrator):
 
 @method("platt", "logistic regression on the log-odds", "Platt 1999", Platt)
 def fit_platt(rows: Rows, options: FitOptions) -> Fitted:
-    """Maximum likelihood with Platt's targets: (H+1)/(H+2) for a hit, 1/(M+2) for a miss (H hits, M misses).
+    """Maximum likelihood with Platt's targets: (H+1)/(H+2) for correct rows, 1/(M+2) for wrong ones.
 
-    Weights count with their mean as one, so doubling all of them changes nothing: not even the targets.
+    H and M are the numbers of correct and wrong rows. Weights are scaled to a mean of one, so doubling all of
+    them changes nothing, not even the targets.
     """
     sample = rows.sample
     hits, misses = float(sample.hits.sum()), float((sample.mass - sample.hits).sum())
     of_hit, of_miss = (hits + 1.0) / (hits + 2.0), 1.0 / (misses + 2.0)
     positives = sample.hits * of_hit + (sample.mass - sample.hits) * of_miss
     negatives = sample.hits / (hits + 2.0) + (sample.mass - sample.hits) * (misses + 1.0) / (misses + 2.0)
-    # The best flat curve, which is the answer already where nothing tells rows apart.
+    # The best flat curve. It is the solution where all confidences are equal.
     start = np.array([math.log(float(positives.sum()) / float(negatives.sum())), 0.0])
-    # Centred and scaled, so that the slope is of order one however close the confidences lie.
+    # Centred and scaled, so that the slope is of order one however close the confidences are.
     centre = float(sample.mass @ sample.log_odds) / sample.n
     spread = math.sqrt(float(sample.mass @ (sample.log_odds - centre) ** 2) / sample.n) or 1.0
     x, free = (sample.log_odds - centre) / spread, np.full(2, BOX)
@@ -75,8 +78,9 @@ def fit_platt(rows: Rows, options: FitOptions) -> Fitted:
 def fit_beta(rows: Rows, options: FitOptions) -> Fitted:
     """Bernoulli maximum likelihood over a, b ≥ 0 and c ("abm").
 
-    Equal confidences or a single outcome: flat, at the hit rate (1/(N+2) off 0 or 1). Where every miss
-    lies below every hit the likelihood has no maximum, and that is an error.
+    Equal confidences or a single outcome: flat, at the accuracy (1/(N+2) away from 0 or 1). Where every wrong
+    row lies below every correct one the likelihood has no maximum: there a, b ~ N(1, 2²) and c ~ N(0, 2²) are
+    added as priors, and a notice says so.
     """
     sample = rows.sample
     misses = sample.mass - sample.hits
@@ -85,21 +89,36 @@ def fit_beta(rows: Rows, options: FitOptions) -> Fitted:
     flat = np.array([0.0, 0.0, math.log((float(misses.sum()) + one) / (float(sample.hits.sum()) + one))])
     if notices:
         return Fitted(Beta(*flat.tolist()), {}, notices)
-    highest_miss, lowest_hit = np.flatnonzero(misses > 0)[-1], np.flatnonzero(sample.hits > 0)[0]
-    if highest_miss <= lowest_hit:
-        raise FitError(
-            f"every miss lies below every hit, at a confidence of {sample.confidences[lowest_hit]:.6g}: "
-            "the likelihood of beta calibration has no maximum",
-            "give more rows, or use --method platt",
-        )
     lower, upper = np.clip(BETA.lower, -BOX, BOX), np.clip(BETA.upper, -BOX, BOX)
+    problem = BETA, sample.log_odds, sample.hits, misses
+    highest_miss, lowest_hit = np.flatnonzero(misses > 0)[-1], np.flatnonzero(sample.hits > 0)[0]
     # From the flat curve every row bends the likelihood; from the identity, saturated rows do not.
-    found = _maximum_likelihood(BETA, sample.log_odds, sample.hits, misses, flat, lower, upper)
+    found = None if highest_miss <= lowest_hit else _maximum_likelihood(*problem, flat, lower, upper)
+    if found is None or not found.converged:
+        objective = _with_prior(_negative_log_likelihood(*problem), np.array([1.0, 1.0, 0.0]), sample.n)
+        found = minimise(objective, np.array([1.0, 1.0, 0.0]), lower, upper)
+        notices = (notice("beta-separated"),)
     return Fitted(Beta(*found.x.tolist()), _report(found), notices)
 
 
+def _with_prior(objective: Objective, centre: Floats, rows: float) -> Objective:
+    """Adds minus the log-density of N(centre, PRIOR_SD²), divided by the number of rows as the likelihood is."""
+    precision = 1.0 / (PRIOR_SD**2 * rows)
+
+    def penalised(theta: Floats) -> tuple[float, Floats, Floats]:
+        value, gradient, hessian = objective(theta)
+        off = theta - centre
+        return (
+            value + 0.5 * precision * float(off @ off),
+            gradient + precision * off,
+            hessian + precision * np.eye(off.size),
+        )
+
+    return penalised
+
+
 def _flat_notices(sample: Sample) -> tuple[Notice, ...]:
-    """Why the curve can only be flat, if so."""
+    """The reason why only a flat curve can be fitted, if there is one."""
     if sample.one_outcome:
         return (notice("one-outcome", what=sample.one_outcome),)
     return one_point(sample)
@@ -120,11 +139,8 @@ def _maximum_likelihood(
     f = _negative_log_likelihood(family, x, positives, negatives)
     found = minimise(f, start, lower, upper)
     if not found.converged:
-        raise FitError(
-            f"the likelihood still rises after {found.evaluations} evaluations: hits and misses are all but separated",
-            "give more rows, or use --method isotonic",
-        )
-    # The solver stops where a step gains nothing in the likelihood; this step is for the last digits of θ.
+        return found
+    # The solver stops where a step gains nothing in the likelihood; one more step gives the last digits of θ.
     _, gradient, hessian = f(found.x)
     free = (found.x > lower) & (found.x < upper)
     theta = found.x.copy()

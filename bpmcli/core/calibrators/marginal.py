@@ -14,11 +14,11 @@ from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, Ints
 from bpmcli.errors import DataError
 
 POOLED_ROWS = 1_000_000
-"""The pooled curve sees no more pairs of row and class than these, evenly taken."""
+"""The pooled curve is fitted to at most this many pairs of row and class, taken at even steps."""
 
 
 def one_vs_rest(logits: Floats, log_odds: Floats, predictions: Ints) -> Floats:
-    """Log-odds of every class; the predicted one's are known to full precision."""
+    """Log-odds of every class against the rest; those of the predicted class are given to full precision."""
     x = log_softmax(logits)
     with np.errstate(divide="ignore"):
         x -= np.log(-np.expm1(np.minimum(x, -1e-300)))
@@ -34,14 +34,14 @@ def _checked(rows: Rows) -> tuple[Floats, Ints]:
 
 
 def class_rows(rows: Rows) -> Iterator[tuple[int, Rows]]:
-    """For each class: its log-odds, and whether it is the true one."""
+    """For each class, rows of its log-odds; a row is correct where the class is the true one."""
     x, labels = _checked(rows)
     for k in range(x.shape[1]):
         yield k, Rows(x[:, k], labels == k, rows.weights)
 
 
 def pooled_rows(rows: Rows) -> Rows:
-    """All classes as one sample."""
+    """The rows of all classes together."""
     step = -(-rows.n * (1 if rows.logits is None else rows.logits.shape[1]) // POOLED_ROWS)
     few = rows.take(np.arange(0, rows.n, step))
     x, labels = _checked(few)
@@ -52,12 +52,12 @@ def pooled_rows(rows: Rows) -> Rows:
 def calibrate_marginals(
     curve_of: Callable[[str], Callable[[Floats], Pair]], rows: Rows, allow_argmax_change: bool = False
 ) -> CalibratedDistributions:
-    """Each class by its own curve, then divided by their sum; the predicted class is kept as elsewhere."""
+    """Every class by its own curve, divided by their sum; the predicted class stays on top unless that is lifted."""
     assert rows.logits is not None
     assert rows.predictions is not None
     x = one_vs_rest(rows.logits, rows.log_odds, rows.predictions)
     probs = np.stack([curve_of(str(k))(x[:, k])[0] for k in range(x.shape[1])], axis=1)
     total = probs.sum(axis=1, keepdims=True)
-    # Where every class came out as 0 nothing was learned about the row.
+    # Where every class comes out as 0, the row keeps its distribution.
     probs = np.where(total > 0, probs / np.where(total > 0, total, 1.0), np.exp(log_softmax(rows.logits)))
     return with_class_kept(probs, rows.predictions, allow_argmax_change)

@@ -11,7 +11,7 @@ import numpy as np
 from bpmcli.core.calibrators.base import PAPER, Calibrator
 from bpmcli.core.curves.families import BETA, family_named
 from bpmcli.core.data.notices import Notice
-from bpmcli.core.data.rows import Rows
+from bpmcli.core.data.rows import EVENT, Rows, SummarisedRows
 from bpmcli.core.data.sample import Floats
 from bpmcli.core.metrics import MetricOptions
 from bpmcli.errors import DataError, UsageError
@@ -89,9 +89,19 @@ def method_named(name: str) -> Method:
 def fit_calibrator(name: str, rows: Rows, options: FitOptions | None = None) -> Fitted:
     """Fit a method by name to rows."""
     entry = method_named(name)
+    if entry.needs_distribution:
+        rows = with_distributions(rows)
     if entry.needs_distribution and rows.logits is None:
         raise DataError(
             f"{name} needs the scores of all classes, and this input has only confidences",
             "give logits or probabilities, or choose another --method",
         )
     return entry.fit(rows, options or FitOptions())
+
+
+def with_distributions(rows: Rows) -> Rows:
+    """Rows of P(y = 1) as rows of two classes, with logits (0, x); other rows as they are."""
+    if rows.target != EVENT or isinstance(rows, SummarisedRows):
+        return rows
+    logits = np.stack([np.zeros(rows.n), rows.log_odds], axis=1)
+    return replace(rows, logits=logits, labels=rows.hits.astype(np.int64), predictions=np.ones(rows.n, dtype=np.int64))

@@ -1,4 +1,4 @@
-"""Spline calibration: a smooth correction, read off the cumulative gap between hits and confidences."""
+"""Spline calibration: a smooth correction, derived from the cumulative gap between accuracy and confidence."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import Floats, Ints, Sample, sigmoid
 
 KNOTS = 6
-"""As the authors have it."""
+"""The authors' number of knots."""
 
 POINTS = 1000
-"""Quantiles at which the correction is kept: on real files g moves by 3e-5 on average, 7e-4 at most."""
+"""Quantiles at which the correction is stored: on real files this moves g by 3e-5 on average, 7e-4 at most."""
 
 
 @dataclass(frozen=True)
 class Spline(Calibrator):
-    """g(s) = s + correction(s), clipped to [floor, 1 − floor]. Not monotone by construction."""
+    """g(s) = s + correction(s), clipped to [floor, 1 − floor]. It need not rise with s."""
 
     log_odds: tuple[float, ...]
     corrections: tuple[float, ...]
-    """Straight in log-odds between these points, constant outside."""
+    """Linear in log-odds between these points, constant outside."""
     floor: float
 
     def __call__(self, log_odds: Floats) -> Pair:
@@ -42,11 +42,11 @@ class Spline(Calibrator):
 def fit(rows: Rows, options: FitOptions) -> Fitted:
     """D(t) = (hits − confidences) among the lowest share t of the rows, / N. Then g = s + S′(t(s)).
 
-    S is the natural cubic spline with 6 even knots that minimises ∫ (S − D)² dt; D is straight inside
+    S is the natural cubic spline with 6 equidistant knots that minimises ∫ (S − D)² dt. D is linear inside
     a cell, so ties and weights need no special case. t(s) is the mid-rank. The authors' code does the
     same at the N ranks (and swaps the weights of its interpolation).
 
-    S′ knows nothing of 0 and 1: what leaves [1/(N+2), 1 − 1/(N+2)] is clipped (N: effective rows).
+    s + S′ can leave [0, 1], so g is clipped to [1/(N+2), 1 − 1/(N+2)], where N is the effective number of rows.
     """
     sample = rows.sample
     cells = _quantile_cells(sample)
@@ -66,7 +66,7 @@ def fit(rows: Rows, options: FitOptions) -> Fitted:
 
 
 def _quantile_cells(sample: Sample) -> Ints:
-    """Cells at evenly spaced ranks; those heavier than a step, and their neighbours, are always among them."""
+    """Cells at evenly spaced ranks, together with all cells heavier than one step and their neighbours."""
     last = sample.mass.size - 1
     if last < POINTS:
         return np.arange(last + 1)
@@ -79,8 +79,8 @@ def _quantile_cells(sample: Sample) -> Ints:
 def _slope(sample: Sample, ranks: Floats) -> Floats:
     """S′ at the given ranks.
 
-    With basis splines B: ∫ B Bᵀ is a constant, and ∫ B D = B₁(1) D(1) − ∫ B₁ D′ by parts, where B₁ is an
-    antiderivative of B and D′ is constant on a cell: exact, from differences of the second one.
+    With basis splines B, ∫ B Bᵀ is a constant matrix, and by parts ∫ B D = B₁(1) D(1) − ∫ B₁ D′, where B₁ is an
+    antiderivative of B. D′ is constant on a cell, so the integral is exact from differences of a second one.
     """
     from scipy.interpolate import CubicSpline
 

@@ -16,7 +16,7 @@ import numpy as np
 from bpmcli.core.calibrators import METHODS, Calibrator, FitOptions, fit_calibrator, method_named
 from bpmcli.core.compare.scores import Judge, Scores, score_names
 from bpmcli.core.data.row_order import canonical_order
-from bpmcli.core.data.rows import Rows
+from bpmcli.core.data.rows import EVENT, Rows
 from bpmcli.core.data.sample import Ints
 from bpmcli.errors import BpmError, DataError
 
@@ -56,7 +56,8 @@ class Outcome(NamedTuple):
 
 def applicable(methods: Sequence[str], rows: Rows) -> tuple[list[str], list[str]]:
     """Methods that these rows suffice for, and those that need the scores of all classes, which are missing here."""
-    left_out = [name for name in methods if method_named(name).needs_distribution and rows.logits is None]
+    bare = rows.logits is None and rows.target != EVENT
+    left_out = [name for name in methods if bare and method_named(name).needs_distribution]
     return [name for name in methods if name not in left_out], left_out
 
 

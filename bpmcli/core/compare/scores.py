@@ -82,7 +82,7 @@ class Judge(NamedTuple):
         calibrators answer the same question; `kept` says how often that class stays on top.
         """
         rows = self.rows
-        if not isinstance(calibrator, DistributionCalibrator):
+        if rows.target == EVENT or not isinstance(calibrator, DistributionCalibrator):
             g, miss = calibrator(rows.log_odds)
             kept = None if self.runner_up is None else g * (1 + TRACE) >= miss * self.runner_up
             return CalibratedConfidences(rows, g, miss, kept)

@@ -68,8 +68,24 @@ TEXTS: dict[str, tuple[str, str]] = {
         "fit on rows of different confidence",
     ),
     "temperature-saturated": (
-        "{count} {rows_} {have} probabilities of exactly 0, whose logits are lost: the temperature is biased",
+        "{count} {rows_} {have} probabilities of exactly 0, whose logits are lost: the temperature is biased, and "
+        "{floor} of every distribution is spread evenly, so that no class stays impossible",
         "give logits",
+    ),
+    "temperature-all-correct": (
+        "every label has the largest logit, so the likelihood grows as the temperature falls to 0; "
+        "the prior log T ~ N(0, 1) was added to keep it finite",
+        "fit on rows that include wrong predictions",
+    ),
+    "temperature-uninformative": (
+        "labels have no larger logits than other classes on average, so the likelihood grows with the temperature; "
+        "the prior log T ~ N(0, 1) was added to keep it finite",
+        "check that scores and labels belong to the same rows",
+    ),
+    "beta-separated": (
+        "the confidence separates correct from wrong rows (almost) perfectly, so the likelihood of beta calibration "
+        "has no maximum; a weak prior around the identity was added",
+        "fit on more rows",
     ),
     "label-impossible": (
         "{count} {rows_} {have} a probability of 0 for the true class; the fit took it as 1e-12",

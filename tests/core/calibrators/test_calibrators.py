@@ -11,15 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import brentq, minimize
+from scipy.optimize import brentq, minimize, minimize_scalar
 
-from bpmcli.core.calibrators import METHODS, Calibrator, FitOptions, Fitted, fit_calibrator
-from bpmcli.core.calibrators import temperature as temperature_module
+from bpmcli.core.calibrators import METHODS, Calibrator, FitOptions, Fitted, fit_calibrator, scaled_likelihood
 from bpmcli.core.calibrators.histogram import Histogram
 from bpmcli.core.data.log_odds import log_odds_of_confidences, log_softmax, reduce_logits
 from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import sigmoid
-from bpmcli.errors import BpmError, DataError, FitError
+from bpmcli.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[3]
 ORACLES = json.loads((ROOT / "tests/oracles/calibrators.json").read_text())["files"]
@@ -135,7 +134,7 @@ def test_the_order_of_the_rows_does_not_matter(method, decimals, weighted):
 @pytest.mark.parametrize("method", METHODS)
 def test_the_order_inside_a_chunk_does_not_matter(method, monkeypatch):
     """Vector instructions treat the last elements of a chunk apart."""
-    monkeypatch.setattr(temperature_module, "CHUNK_VALUES", 4 * 37)
+    monkeypatch.setattr(scaled_likelihood, "CHUNK_VALUES", 4 * 37)
     rows = model(301)
     order = np.random.default_rng(1).permutation(rows.n)
     assert fit_calibrator(method, rows.take(order)).calibrator == fit_calibrator(method, rows).calibrator
@@ -159,14 +158,6 @@ def test_the_report_is_json_and_the_method_is_described(method):
     assert METHODS[method].summary
 
 
-def refusal(method: str, rows: Rows) -> BpmError | None:
-    try:
-        fit_calibrator(method, rows)
-    except BpmError as error:
-        return error
-    return None
-
-
 @settings(max_examples=40, deadline=None)
 @given(
     data=st.lists(
@@ -176,8 +167,6 @@ def refusal(method: str, rows: Rows) -> BpmError | None:
 )
 def test_any_rows_give_probabilities_or_a_sentence(data, method):
     rows = curve_rows([x for x, _ in data], [h for _, h in data])
-    if method == "beta" and refusal(method, rows):
-        return  # only where hits and misses are separated, which has its own tests
     fitted = fit_calibrator(method, rows)
     g, miss = fitted.calibrator(GRID)
     assert np.all((g >= 0) & (g <= 1) & (miss >= 0) & (miss <= 1))
@@ -222,12 +211,8 @@ def degenerate() -> dict[str, Rows]:
 
 @pytest.mark.parametrize("method", [*NEW, *DISTRIBUTIONS])
 @pytest.mark.parametrize("case", degenerate())
-def test_degenerate_rows_give_a_notice_or_a_sentence(method, case):
+def test_degenerate_rows_give_a_bounded_answer_and_a_notice(method, case):
     rows = degenerate()[case]
-    error = refusal(method, rows)
-    if error:
-        assert error.hint
-        return
     fitted = fit_calibrator(method, rows)
     values = applied(fitted.calibrator, rows)
     assert not any(np.isnan(v).any() for v in values)
@@ -362,13 +347,35 @@ def test_beta_stays_on_its_bounds():
     assert np.ptp(calibrator(GRID)[0]) < 1e-12
 
 
-def test_beta_refuses_separated_outcomes_only():
-    with pytest.raises(FitError, match="no maximum"):
-        fit_calibrator("beta", curve_rows([0.0, 1.0, 1.0, 2.0], [0, 0, 1, 1]))
-    with pytest.raises(FitError, match="all but separated"):
-        fit_calibrator("beta", curve_rows([-40.0, 3.0, 3.0000001], [0, 1, 0]))
-    fit_calibrator("beta", curve_rows([0.0, 1.0, 1.0, 2.0], [0, 1, 1, 0]))
-    fit_calibrator("beta", curve_rows([-40.0, 36.0], [1, 0]))
+@pytest.mark.parametrize(
+    ("x", "hits"),
+    [
+        ([0.0, 1.0, 1.0, 2.0], [0, 0, 1, 1]),
+        ([-40.0, 3.0, 3.0000001], [0, 1, 0]),
+        ([0.5] * 30 + [2.0] * 30, [0] * 30 + [1] * 30),
+    ],
+)
+def test_beta_of_separated_outcomes_is_the_posterior_mode(x, hits):
+    """Against scipy on the likelihood with the stated priors."""
+    rows = curve_rows(x, hits)
+    fitted = fit_calibrator("beta", rows)
+    assert codes(fitted) == ["beta-separated"]
+    log_s, log_q = -np.log1p(np.exp(-rows.log_odds)), -np.log1p(np.exp(rows.log_odds))
+
+    def minus_log_posterior(theta: np.ndarray) -> float:
+        eta = theta[0] * log_s - theta[1] * log_q - theta[2]
+        nll = np.logaddexp(0.0, np.where(rows.hits, -eta, eta)).sum()
+        return float(nll + ((theta - [1, 1, 0]) ** 2).sum() / 8)
+
+    solved = minimize(minus_log_posterior, [1.0, 1.0, 0.0], bounds=[(0, None), (0, None), (None, None)], tol=1e-14)
+    found = np.array(list(fitted.calibrator.parameters().values()))
+    assert minus_log_posterior(found) <= solved.fun + 1e-9
+    np.testing.assert_allclose(found, solved.x, atol=2e-3)
+
+
+def test_beta_needs_no_prior_where_the_likelihood_has_a_maximum():
+    for x, hits in (([0.0, 1.0, 1.0, 2.0], [0, 1, 1, 0]), ([-40.0, 36.0], [1, 0])):
+        assert not codes(fit_calibrator("beta", curve_rows(x, hits)))
 
 
 def test_spline_minimises_the_integrated_square():
@@ -434,12 +441,64 @@ def test_standard_errors_cover_the_true_temperature():
     assert 0.75 < np.std(off) < 1.3
 
 
-def test_temperature_says_why_there_is_none():
+@pytest.mark.parametrize(
+    ("case", "code"), [("right", "temperature-all-correct"), ("wrong", "temperature-uninformative")]
+)
+def test_a_prior_keeps_the_temperature_finite(case, code):
+    """Against scipy on the likelihood with the prior log T ~ N(0, 1)."""
     rows = model(100)
-    with pytest.raises(FitError, match="falls to 0"):
-        fit_calibrator("temperature", from_logits(rows.logits, rows.predictions))
-    with pytest.raises(FitError, match="rises without end"):
-        fit_calibrator("temperature", from_logits(rows.logits, rows.logits.argmin(axis=1)))
+    rows = from_logits(rows.logits, rows.predictions if case == "right" else rows.logits.argmin(axis=1))
+    fitted = fit_calibrator("temperature", rows)
+    assert codes(fitted) == [code]
+
+    def minus_log_posterior(log_t: float) -> float:
+        log_probs = log_softmax(rows.logits / math.exp(log_t))
+        return float(log_t**2 / 2 - log_probs[np.arange(100), rows.labels].sum())
+
+    solved = minimize_scalar(minus_log_posterior, bounds=(-10, 10), method="bounded", options={"xatol": 1e-10})
+    assert math.log(fitted.calibrator.temperature) == pytest.approx(solved.x, abs=1e-6)
+    ets = fit_calibrator("ets", rows)
+    assert ets.calibrator.temperature == fitted.calibrator.temperature
+    assert ets.report["nll_after"] <= fitted.report["nll_after"] + 1e-12
+
+
+def test_probabilities_of_zero_get_a_floor():
+    """Trees give exact zeros: they stay possible, and the fit is that of the floored probabilities."""
+    rng = np.random.default_rng(0)
+    counts = rng.multinomial(15, rng.dirichlet(np.full(5, 0.4), size=400))
+    labels = np.array([rng.choice(5, p=(c + 0.5) / (15 + 2.5)) for c in counts])
+    with np.errstate(divide="ignore"):
+        rows = from_logits(np.log(counts / 15), labels, from_probs=True)
+    fitted = fit_calibrator("temperature", rows)
+    floor = fitted.calibrator.floor
+    assert floor == 1 / 800
+    assert "temperature-saturated" in codes(fitted)
+    assert "0.00125 of every distribution" in str(fitted.notices[0])
+    mixed = np.log((1 - floor) * counts / 15 + floor / 5)
+    t = fitted.calibrator.temperature
+    np.testing.assert_allclose(fitted.calibrator.log_probabilities(rows.logits), log_softmax(mixed / t), rtol=1e-9)
+
+    # Where the old rule has no best temperature, the floored rows decide.
+    hard = from_logits(rows.logits, counts.argmin(axis=1), from_probs=True)
+    again = fit_calibrator("temperature", hard)
+    plain = fit_calibrator("temperature", from_logits(np.log((1 - floor) * counts / 15 + floor / 5), hard.labels))
+    assert again.calibrator.temperature == pytest.approx(plain.calibrator.temperature, rel=1e-9)
+    for method in ("temperature", "ets"):
+        calibrator = fit_calibrator(method, hard).calibrator
+        assert np.isfinite(calibrator.log_probabilities(rows.logits)).all()
+        assert type(calibrator).from_parameters(calibrator.parameters()) == calibrator
+
+
+def test_parameter_files_without_a_floor_still_load():
+    loaded = METHODS["temperature"].calibrator.from_parameters({"temperature": 2.0})
+    assert loaded.floor == 0.0
+    assert loaded.parameters() == {"temperature": 2.0}
+    with pytest.raises(DataError):
+        METHODS["temperature"].calibrator.from_parameters({"temperature": 2.0, "floor": 1.5})
+
+
+def test_temperature_refuses_what_it_cannot_use():
+    rows = model(100)
     with pytest.raises(DataError, match="needs the scores of all classes"):
         fit_calibrator("temperature", replace(rows, logits=None))
     with pytest.raises(DataError, match="class numbers"):
@@ -480,7 +539,7 @@ def test_probabilities_of_zero_are_reported():
 def test_chunks_do_not_matter(monkeypatch):
     rows = model(300)
     whole = fit_calibrator("temperature", rows).calibrator
-    monkeypatch.setattr(temperature_module, "CHUNK_VALUES", 1)
+    monkeypatch.setattr(scaled_likelihood, "CHUNK_VALUES", 1)
     assert fit_calibrator("temperature", rows).calibrator == whole
 
 

@@ -144,3 +144,16 @@ def test_every_file_of_the_room_is_found() -> None:
     assert named == set(METHODS)
     kinds = [entry.needs_distribution for entry in METHODS.values()]
     assert kinds == sorted(kinds)
+
+
+def test_averaged_weights_that_round_above_one_are_sound() -> None:
+    """Σ w g was 1.0000000000000002 where all components give 1: `fit` wrote what `apply` refused."""
+    rng = np.random.default_rng(0)
+    weights = next(w for w in (rng.dirichlet(np.ones(9)) for _ in range(1000)) if sum(w.tolist()) > 1.0)
+    parameters = {
+        "shapes": ["identity"] * 9, "ends": [""] * 9, "weights": weights.tolist(), "thetas": [0.0] * 36,
+        "knots": [], "flat_log_odds": [], "flat_eta": [],
+    }  # fmt: skip
+    g, miss = METHODS["bpm-averaged"].calibrator.from_parameters(parameters)(np.array([-700.0, 0.0, 700.0]))
+    assert g.tolist() == [pytest.approx(0.0, abs=1e-200), 0.5, 1.0]
+    assert miss[0] == 1.0

@@ -32,7 +32,7 @@ class AveragedCurve:
         return g, miss
 
     def average(self, x: Floats) -> Pair:
-        """Σ w_k g_k, which may fall."""
+        """Σ w_k g_k, which may fall. g and 1 − g are divided by their sum, as rounding can make it 1 + 4e-16."""
         g, miss = np.zeros(x.size), np.zeros(x.size)
         for start in range(0, x.size, CHUNK):
             part = slice(start, start + CHUNK)
@@ -40,7 +40,8 @@ class AveragedCurve:
                 component_g, component_miss = component(x[part])
                 g[part] += weight * component_g
                 miss[part] += weight * component_miss
-        return g, miss
+        total = g + miss
+        return g / total, miss / total
 
     def at(self, confidences: Floats) -> Floats:
         """g at plain confidences, including 0 and 1."""
