@@ -1,0 +1,149 @@
+"""Whole distributions by an average of maps, from leaving them alone to a full matrix with bent log-probabilities."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bpmcli.core.calibrators.base import DistributionCalibrator
+from bpmcli.core.calibrators.linear.components import Component, fit_components
+from bpmcli.core.calibrators.linear.floor import Start, fit_start
+from bpmcli.core.calibrators.linear.forms import FUNCTIONS, Chunk, Chunks, Form, shapes_of, softmax
+from bpmcli.core.calibrators.linear.stack import FOLDS, held_out_likelihoods, prior_counts, stack_weights
+from bpmcli.core.calibrators.linear.table import Table, mapped
+from bpmcli.core.calibrators.registry import FitOptions, Fitted, method
+from bpmcli.core.data.rows import Rows
+from bpmcli.core.data.sample import Floats
+from bpmcli.errors import DataError
+
+TRACE = 1e-6
+"""Uniform part of the unchanged distribution, so that no log loss is infinite."""
+
+STACK_VALUES = 1 << 21
+"""Scores beyond which evenly spaced rows stand for all while floor, precisions and weights are fitted."""
+
+
+@dataclass(frozen=True)
+class AveragedMatrix(DistributionCalibrator):
+    """A weighted sum of the distribution itself, of the one after floor and temperature, and of a linear map of it.
+
+    The table has one row for each class: its row of W (or its entry of a diagonal), its shift, and the coefficients of
+    the functions ψ of `linear.forms`. All of them are zero at the identity map.
+    """
+
+    floor: float
+    temperature: float
+    uniform: float
+    unchanged: float
+    scaled: float
+    linear: float
+    table: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        weights = (self.unchanged, self.scaled, self.linear)
+        if min(weights) < 0 or abs(sum(weights) - 1.0) > 1e-6:
+            raise DataError("the weights of averaged-matrix do not add up to 1", "fit again")
+        if not (self.temperature > 0 and 0 <= self.floor < 1 and 0 <= self.uniform < 1):
+            raise DataError("floor, temperature or uniform of averaged-matrix is out of range", "fit again")
+        widths = {len(row) for row in self.table}
+        if len(self.table) < 2 or widths not in ({2 + FUNCTIONS}, {len(self.table) + 1 + FUNCTIONS}):
+            raise DataError("the table of averaged-matrix has the wrong shape", "fit again")
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.table)
+
+    @cached_property
+    def _table(self) -> Floats:
+        return np.array(self.table)
+
+    @cached_property
+    def _form(self) -> Form:
+        return Form(len(self.table), len(self.table[0]) > 2 + FUNCTIONS, FUNCTIONS)
+
+    def log_probabilities(self, logits: Floats) -> Floats:
+        return mapped(logits, self.probabilities)
+
+    def probabilities(self, x: Floats) -> Floats:
+        """The averaged probabilities of log-probabilities x (both classes × rows)."""
+        scaled, z = Start(self.floor, -math.log(self.temperature), self.uniform).scores(x)
+        chunk = Chunk(z, shapes_of(z, scaled), np.empty(0, dtype=np.int64), None)
+        total, _ = softmax(self._form.map(self._table, chunk))
+        total *= self.linear
+        scaled *= self.scaled
+        total += scaled
+        if self.unchanged:
+            unchanged = np.exp(x)
+            unchanged += TRACE / x.shape[0]
+            unchanged *= self.unchanged
+            total += unchanged
+        total /= total.sum(axis=0)
+        return total
+
+
+@method(
+    "averaged-matrix",
+    "average of maps of all classes, from leaving them alone to a full matrix",
+    "bpmcli; Berta et al. 2025 (arXiv 2511.03685); MacKay 1992",
+    AveragedMatrix,
+)
+def fit(rows: Rows, options: FitOptions) -> Fitted:
+    """Floor and temperature, then components with priors centred on the identity, weighted by five-fold likelihood.
+
+    See `linear.floor`, `linear.components` and `linear.stack` for the three steps. Deterministic: the folds depend on
+    the content of the rows alone.
+    """
+    table = Table.of(rows, "averaged-matrix")
+    step = max(1, -(-table.x.size // STACK_VALUES))
+    few = table if step == 1 else table.take(np.arange(0, table.rows, step))
+    start = fit_start(few, table.n)
+    scored = start.applied(few)
+    chunks = Chunks(scored, with_shapes=True, kept=True)
+    linear = fit_components(scored, chunks)
+    at = few.labels, np.arange(few.rows)
+    fixed = [np.exp(few.x[at]) + TRACE / few.classes, np.exp(scored.x[at])]
+    counts = prior_counts(table.n, len(linear))
+    held_out = np.empty((2 + len(linear), 0))
+    if few.rows >= 2 * FOLDS:
+        held_out = np.vstack([*fixed, held_out_likelihoods(scored, linear)])
+    weights = stack_weights(held_out, few.weights if held_out.size else None, counts)
+    if step > 1:
+        everything = Chunks(start.applied(table), with_shapes=True)
+        linear = [c.refitted(everything, table.n / few.n) if w else c for c, w in zip(linear, weights[2:], strict=True)]
+    calibrator = _calibrator(start, linear, weights)
+    names = ["unchanged", "temperature", *(component.name for component in linear)]
+    return Fitted(calibrator, _report(table, calibrator, dict(zip(names, weights.tolist(), strict=True))))
+
+
+def _calibrator(start: Start, linear: list[Component], weights: Floats) -> AveragedMatrix:
+    """The linear components become one map, with the average of their parameters: one product at `apply`."""
+    share = float(weights[2:].sum())
+    table = np.zeros((linear[-1].form.classes, linear[-1].form.columns))
+    for component, weight in zip(linear, weights[2:] / (share or 1.0), strict=True):
+        table[:, : component.form.columns] += weight * component.form.effective(component.theta)
+    return AveragedMatrix(
+        start.floor, math.exp(-start.log_sharpness), start.uniform, float(weights[0]), float(weights[1]), share,
+        tuple(map(tuple, table.tolist())),
+    )  # fmt: skip
+
+
+def _report(table: Table, calibrator: AveragedMatrix, components: dict[str, float]) -> dict[str, Any]:
+    """Weights, floor and temperature, and the log loss before and after on the rows of the fit."""
+    before = after = total = 0.0
+    for x, labels, weights in table.chunks():
+        at, w = (labels, np.arange(labels.size)), np.ones(labels.size) if weights is None else weights
+        before -= float(w @ x[at])
+        after -= float(w @ np.log(calibrator.probabilities(x)[at]))
+        total += float(w.sum())
+    return {
+        "n": table.rows,
+        "components": components,
+        "floor": calibrator.floor,
+        "temperature": calibrator.temperature,
+        "log_loss_before": before / total,
+        "log_loss_after": after / total,
+    }

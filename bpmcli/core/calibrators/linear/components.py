@@ -1,0 +1,104 @@
+"""The linear components of the averaged matrix: firm and loose penalties, and one with bent log-probabilities.
+
+Priors are centred on the identity map. `firm` and `loose` have fixed precisions 2λK (shifts and diagonal) and 2λK(K−1)
+(the rest of the matrix), λ = 1 and 0.1; λ = 1 is structured matrix scaling. `shaped` adds the functions ψ; the
+precision of each block of its parameters is fitted by MacKay's update (1992), pulled towards λ = 0.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bpmcli.core.calibrators.linear.forms import FUNCTIONS, Chunks, Form, softmax
+from bpmcli.core.calibrators.linear.likelihood import Likelihood
+from bpmcli.core.calibrators.linear.minimum import Scale, lbfgs
+from bpmcli.core.calibrators.linear.table import Table
+from bpmcli.core.data.sample import Floats
+
+FULL_CLASSES = 128
+"""With more classes W is a diagonal: the prior leaves next to nothing of K² entries, and they make a pass slow."""
+
+FIRM, LOOSE, SHAPED = 1.0, 0.1, 0.3
+SHARED_PRECISION = 100.0
+"""Prior precision of the coefficients c, common to all classes."""
+
+ROUNDS = 2
+PSEUDO_PARAMETERS = 1.0
+"""Weight of a block's prior precision in MacKay's update, counted in parameters."""
+
+TOLERANCE = 0.05
+"""Of the gradient, in coordinates where the Hessian is near the identity: a few tenths of a nat in all."""
+
+
+def precisions(form: Form, strength: float) -> Floats:
+    """2λK for shifts, diagonal and C, 2λK(K−1) off the diagonal, and that of c."""
+    k = form.classes
+    tau = np.full(form.size, 2.0 * strength * k)
+    if "off" in form.blocks:
+        tau[form.blocks["off"]] *= k - 1
+    tau[k * form.columns :] = SHARED_PRECISION
+    return tau
+
+
+@dataclass(frozen=True)
+class Component:
+    """A fitted map with the precisions of its prior, and the Hessian's blocks for later fits nearby."""
+
+    name: str
+    form: Form
+    tau: Floats
+    theta: Floats
+    blocks: tuple[Floats, Floats]
+
+    def refitted(self, chunks: Chunks, share: float) -> Component:
+        """The same prior on other rows, which hold `share` times the weight of the first ones."""
+        scale = Scale.of((self.blocks[0] * share, self.blocks[1] * share), self.form, self.tau)
+        found = lbfgs(Likelihood(chunks, self.form), self.tau, self.theta, TOLERANCE, scale)
+        return replace(self, theta=found.theta)
+
+    def label_likelihoods(self, chunks: Chunks) -> Floats:
+        """The probability of every row's label."""
+        table, found = self.form.effective(self.theta), []
+        for chunk in chunks:
+            p, _ = softmax(self.form.map(table, chunk))
+            found.append(p[chunk.labels, np.arange(chunk.labels.size)])
+        return np.concatenate(found)
+
+
+def fit_components(table: Table, chunks: Chunks) -> list[Component]:
+    """Every linear component on the same rows."""
+    form = Form(table.classes, table.classes <= FULL_CLASSES)
+    likelihood = Likelihood(chunks, form)
+    theta = np.zeros(form.size)
+    blocks = likelihood.blocks(theta)
+    found = []
+    for name, strength in (("firm", FIRM), ("loose", LOOSE)):
+        tau = precisions(form, strength)
+        theta = lbfgs(likelihood, tau, theta, TOLERANCE, Scale.of(blocks, form, tau)).theta
+        found.append(Component(name, form, tau, theta, blocks))
+    return [*found, _shaped(found[-1], chunks)]
+
+
+def _shaped(linear: Component, chunks: Chunks) -> Component:
+    """From the parameters of a linear component, with two rounds of MacKay's update of the precisions."""
+    form = Form(linear.form.classes, linear.form.matrix, FUNCTIONS)
+    theta = np.zeros(form.size)
+    own = theta[: form.classes * form.columns].reshape(form.classes, form.columns)
+    own[:, : linear.form.columns] = linear.theta.reshape(form.classes, linear.form.columns)
+    likelihood = Likelihood(chunks, form)
+    blocks, prior = likelihood.blocks(theta), precisions(form, SHAPED)
+    tau = prior
+    for _ in range(ROUNDS):
+        scale = Scale.of(blocks, form, tau)
+        theta = lbfgs(likelihood, tau, theta, TOLERANCE, scale).theta
+        settled = 1.0 - tau * scale.variances()
+        tau = tau.copy()
+        for at in form.blocks.values():
+            # γ, the number of parameters that the rows determine, over their sum of squares.
+            determined = float(np.clip(settled[at], 0.0, 1.0).sum())
+            squares = float((theta[at] ** 2).sum())
+            tau[at] = (determined + PSEUDO_PARAMETERS) / (squares + PSEUDO_PARAMETERS / prior[at])
+    theta = lbfgs(likelihood, tau, theta, TOLERANCE, Scale.of(blocks, form, tau)).theta
+    return Component("shaped", form, tau, theta, blocks)

@@ -1,0 +1,118 @@
+"""The minimum of a penalised likelihood: L-BFGS in well-scaled coordinates, finished by Newton's method."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bpmcli.core.calibrators.linear.forms import Form
+from bpmcli.core.calibrators.linear.likelihood import Likelihood
+from bpmcli.core.data.sample import Floats
+
+NEWTON_PARAMETERS = 700
+"""Up to this many parameters a few Newton steps cost less than the last digits cost L-BFGS."""
+
+
+CAUTION = 1e-3
+"""Least curvature that is assumed for each of the rows when the first steps are scaled."""
+
+
+class Minimum(NamedTuple):
+    """The parameters, the value there, the largest entry of the gradient, and how many passes it took."""
+
+    theta: Floats
+    value: float
+    gradient: float
+    passes: int
+
+
+def minimise(likelihood: Likelihood, tau: Floats, rows: int, tolerance: float = 1e-7) -> Minimum:
+    """From the identity map to where no entry of the gradient exceeds `tolerance` (or rounding stops it)."""
+    start = np.zeros(likelihood.form.size)
+    blocks = likelihood.blocks(start)
+    # Where the model is certain of every row the Hessian vanishes at the start, and a step would go anywhere.
+    scale = Scale.of(blocks, likelihood.form, np.maximum(tau, CAUTION * rows))
+    if likelihood.form.size > NEWTON_PARAMETERS:
+        return lbfgs(likelihood, tau, start, tolerance, scale)
+    near = lbfgs(likelihood, tau, start, 0.01, scale)
+    return _newton(likelihood, tau, near, tolerance)
+
+
+def _newton(likelihood: Likelihood, tau: Floats, near: Minimum, tolerance: float) -> Minimum:
+    from scipy.linalg import cho_factor, cho_solve
+
+    theta, passes = near.theta, near.passes
+    value, gradient = likelihood.loss(theta, tau)
+    for _ in range(50):
+        if np.abs(gradient).max() <= tolerance:
+            break
+        hessian = likelihood.hessian(theta)
+        # A trace more than the penalty, because rounding can make it singular.
+        hessian[np.diag_indices_from(hessian)] += tau + 1e-13 * np.trace(hessian)
+        step, length = cho_solve(cho_factor(hessian, lower=True, overwrite_a=True), gradient), 1.0
+        while True:
+            new_value, new_gradient = likelihood.loss(theta - length * step, tau)
+            passes += 1
+            if new_value <= value or length < 1e-8:
+                break
+            length *= 0.5
+        if new_value > value or (new_value == value and np.abs(new_gradient).max() >= np.abs(gradient).max()):
+            break
+        theta, value, gradient = theta - length * step, new_value, new_gradient
+    return Minimum(theta, value, float(np.abs(gradient).max()), passes)
+
+
+def lbfgs(likelihood: Likelihood, tau: Floats, start: Floats, tolerance: float, scale: Scale) -> Minimum:
+    """From `start` to where no entry of the gradient exceeds `tolerance` in the coordinates of `scale`."""
+    from scipy.optimize import minimize
+
+    def scaled(u: Floats) -> tuple[float, Floats]:
+        value, gradient = likelihood.loss(scale.forward(u), tau)
+        return value, scale.backward(gradient)
+
+    found = minimize(
+        scaled, scale.inverse(start), jac=True, method="L-BFGS-B",
+        options={"maxiter": 2000, "maxfun": 4000, "maxcor": 20, "ftol": 1e-15, "gtol": tolerance},
+    )  # fmt: skip
+    return Minimum(scale.forward(found.x), float(found.fun), float(np.abs(found.jac).max()), int(found.nfev))
+
+
+class Scale(NamedTuple):
+    """The change of variables θ = B u that makes the Hessian's blocks (one for each class, one for c) the identity."""
+
+    own: Floats
+    """Inverse of the transposed Cholesky factor of every class: classes × columns × columns."""
+    shared: Floats
+    factors: Floats
+    shared_factor: Floats
+
+    @classmethod
+    def of(cls, blocks: tuple[Floats, Floats], form: Form, tau: Floats) -> Scale:
+        """From the Hessian's blocks without the penalty, and the penalty."""
+        own, shared = blocks[0].copy(), blocks[1].copy()
+        at = np.arange(form.columns)
+        own[:, at, at] += tau[: form.classes * form.columns].reshape(form.classes, form.columns)
+        shared[np.diag_indices(form.functions)] += tau[form.classes * form.columns :]
+        own[:, at, at] *= 1.0 + 1e-9
+        factors, shared_factor = np.linalg.cholesky(own), np.linalg.cholesky(shared)
+        inverse = np.linalg.inv(factors).transpose(0, 2, 1)
+        return cls(inverse, np.linalg.inv(shared_factor).T, factors, shared_factor)
+
+    def _apply(self, own: Floats, shared: Floats, theta: Floats) -> Floats:
+        k, columns, _ = own.shape
+        parts = np.matmul(own, theta[: k * columns].reshape(k, columns, 1))
+        return np.concatenate([parts.ravel(), shared @ theta[k * columns :]])
+
+    def forward(self, u: Floats) -> Floats:
+        return self._apply(self.own, self.shared, u)
+
+    def backward(self, gradient: Floats) -> Floats:
+        return self._apply(self.own.transpose(0, 2, 1), self.shared.T, gradient)
+
+    def inverse(self, theta: Floats) -> Floats:
+        return self._apply(self.factors.transpose(0, 2, 1), self.shared_factor.T, theta)
+
+    def variances(self) -> Floats:
+        """The diagonal of the inverse of the blocks: what is left uncertain of every parameter, given the others."""
+        return np.concatenate([(self.own**2).sum(axis=2).ravel(), (self.shared**2).sum(axis=1)])

@@ -1,0 +1,68 @@
+"""Weights of the components by their likelihood on rows that they were not fitted to.
+
+The weights are the maximum of Σ log Σ_m w_m p_m(label) plus a Dirichlet prior. The prior's counts favour leaving the
+probabilities alone when rows are scarce: from 50 rows up, recalibrating should hardly ever do harm.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bpmcli.core.calibrators.linear.components import Component
+from bpmcli.core.calibrators.linear.forms import Chunks
+from bpmcli.core.calibrators.linear.table import Table
+from bpmcli.core.data.sample import Floats, Ints
+
+FOLDS = 5
+LINEAR_COUNT = 1.0
+UNCHANGED_COUNT, UNCHANGED_SCARCE = 0.05, 150.0
+TEMPERATURE_COUNT, TEMPERATURE_SCARCE = 0.2, 50.0
+"""Prior counts of a component: the first number plus the second over the number of rows."""
+
+LEAST = 0.005
+"""Components of less weight are left out."""
+
+
+def prior_counts(n: float, linear: int) -> Floats:
+    """Dirichlet counts of `unchanged`, `temperature` and the linear components."""
+    counts = [UNCHANGED_COUNT + UNCHANGED_SCARCE / n, TEMPERATURE_COUNT + TEMPERATURE_SCARCE / n]
+    return np.array(counts + [LINEAR_COUNT] * linear)
+
+
+def folds_of(labels: Ints) -> Ints:
+    """The fold of every row: each class is dealt out evenly, in the given order."""
+    fold = np.empty(labels.size, dtype=np.int64)
+    fold[np.argsort(labels, kind="stable")] = np.arange(labels.size) % FOLDS
+    return fold
+
+
+def held_out_likelihoods(table: Table, components: list[Component]) -> Floats:
+    """Components × rows: the probability of the label, by a fit without the row's fold."""
+    found = np.empty((len(components), table.rows))
+    fold = folds_of(table.labels)
+    for i in range(FOLDS):
+        inside, outside = np.flatnonzero(fold != i), np.flatnonzero(fold == i)
+        training = Chunks(table.take(inside), with_shapes=True, kept=True)
+        held_out = Chunks(table.take(outside), with_shapes=True, kept=True)
+        for row, component in enumerate(components):
+            refitted = component.refitted(training, inside.size / table.rows)
+            found[row, outside] = refitted.label_likelihoods(held_out)
+    return found
+
+
+def stack_weights(likelihoods: Floats, weights: Floats | None, counts: Floats) -> Floats:
+    """Mixture weights by expectation-maximisation; small ones become 0."""
+    w: Floats = counts / counts.sum()
+    mass = np.ones(likelihoods.shape[1]) if weights is None else weights
+    for _ in range(500):
+        shares = w[:, None] * likelihoods
+        shares *= mass / shares.sum(axis=0)
+        new = shares.sum(axis=1) + counts
+        new /= new.sum()
+        moved = float(np.abs(new - w).max())
+        w = new
+        if moved < 1e-6:
+            break
+    w[w < LEAST] = 0.0
+    w /= w.sum()
+    return w
