@@ -162,7 +162,15 @@ def _event(method: str) -> Fit:
 
 OURS = [
     Entrant("uncalibrated", "", lambda probs, labels: lambda new: new),
+    Entrant("averaged-matrix", "", _distribution("averaged-matrix", True)),
+    Entrant("averaged-matrix, class kept", "", _distribution("averaged-matrix", False)),
     Entrant("temperature", "", _distribution("temperature", False)),
+    Entrant("ets", "", _distribution("ets", False)),
+    Entrant("vector", "", _distribution("vector", True)),
+    Entrant("matrix", "", _distribution("matrix", True)),
+    Entrant("structured-vector", "", _distribution("structured-vector", True)),
+    Entrant("structured-matrix", "", _distribution("structured-matrix", True)),
+    Entrant("dirichlet", "", _distribution("dirichlet", True)),
     Entrant("bpm-averaged", "", _distribution("bpm-averaged", False), two=False),
     Entrant("bpm-averaged --event", "", _event("bpm-averaged"), several=False),
     Entrant("beta --event", "", _event("beta"), several=False),

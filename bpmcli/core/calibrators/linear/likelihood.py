@@ -44,7 +44,7 @@ class Likelihood:
         return value + 0.5 * float(tau @ (theta * theta)), form.gradient(gradient) + tau * theta
 
     def blocks(self, theta: Floats) -> tuple[Floats, Floats]:
-        """The Hessian's diagonal blocks, without the penalty: one for each class, and an upper bound of that of c.
+        """The Hessian's diagonal blocks, without the penalty: one for each class, and that of c.
 
         Where that would take more than BLOCK_PRODUCTS products, evenly spaced rows stand for all.
         """
@@ -58,15 +58,15 @@ class Likelihood:
         for chunk in self._narrow(form.classes * form.columns, step):
             seen += chunk.labels.size
             p, _ = softmax(form.map(table, chunk))
-            spread = p * (1.0 - p)
-            if chunk.weights is not None:
-                spread *= chunk.weights
+            weighted = p if chunk.weights is None else p * chunk.weights
             features = self._features(chunk)
-            own += np.matmul(features * spread[:, None, :], features.transpose(0, 2, 1))
-        own *= rows / seen
-        if form.functions:
-            shared = own[:, form.slopes + 1 :, form.slopes + 1 :].sum(axis=0)
-        return own, shared
+            own += np.matmul(features * (weighted * (1.0 - p))[:, None, :], features.transpose(0, 2, 1))
+            if form.functions:
+                bent = features[:, form.slopes + 1 :]
+                scaled = bent * weighted[:, None, :]
+                shared += np.matmul(scaled, bent.transpose(0, 2, 1)).sum(axis=0)
+                shared -= scaled.sum(axis=0) @ (bent * p[:, None, :]).sum(axis=0).T
+        return own * (rows / seen), shared * (rows / seen)
 
     def hessian(self, theta: Floats) -> Floats:
         """Σ w (diag(p) − p pᵀ) ⊗ f fᵀ over the rows, without the penalty; for maps without functions ψ."""
