@@ -6,8 +6,8 @@
 The data are simulated here, and the test simulates them in the same way. probmetrics rounds logits to float32 and
 stops at a gradient of 1e-5, which leaves its coefficients about 0.001 from its own optimum: stored are those of the
 package as it is shipped, and those of the same code with float64 logits and a solver that goes on until it converges.
-dirichletcal is run with ref_row = False: by default it subtracts the last row of the matrix before it is penalised, which is not the
-penalty of the paper.
+dirichletcal is run with ref_row = False: by default it subtracts the last row of the matrix before it is penalised,
+which is not the penalty of the paper.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from bpmcli.core.calibrators.linear.minimum import Minimum, minimise
 from bpmcli.core.calibrators.linear.table import Table, mapped
 from bpmcli.core.data.sample import Floats
 
-
 FINITE = 1e-8
 """Half of this times θ² is added to the mean log loss where a method has no penalty: a prior with a standard deviation
 of 10,000/√n, without which separable classes would have no finite best parameters."""
