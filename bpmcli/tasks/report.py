@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from bpmcli.core.data.notices import Notice
 from bpmcli.core.metrics.reliability import Reliability, reliability
+from bpmcli.core.metrics.verdict import verdict
 from bpmcli.io.paths import Input
 from bpmcli.io.readers import read_rows
 from bpmcli.tasks.compare import ComparePair, Pair
@@ -44,6 +45,7 @@ class ExamineFile:
             groups = self.by_group.measure(item.path, loaded.rows, (), {})
         options = self.measure.metrics
         found = reliability(loaded.rows.sample, options.n_bins, options.binning)
+        whole.record["verdict"] = verdict(loaded.rows.sample, loaded.rows.target)._asdict()
         return Examined(whole.record, found, [g.record for g in groups], self._repairs(item), whole.notices)
 
     def _repairs(self, item: Input) -> list[Any]:

@@ -44,7 +44,9 @@ def two_digits(rows: float) -> int | None:
     return ceil(rows / step) * step
 
 
-def of_difference(low: float, high: float, old_low: float, old_high: float, value: float, old: float) -> tuple[float, float]:
+def of_difference(
+    low: float, high: float, old_low: float, old_high: float, value: float, old: float
+) -> tuple[float, float]:
     """The confidence interval of value − old for two independent runs: variances add on each side."""
     difference = value - old
     return (
