@@ -40,8 +40,9 @@ def two_digits(rows: float) -> int | None:
     """A number of rows rounded up to two digits, as it is an estimate; None beyond a trillion."""
     if rows > 1e12:
         return None
-    step = 10 ** max(len(str(ceil(rows))) - 2, 0)
-    return ceil(rows / step) * step
+    whole = ceil(rows * (1 - 1e-9))
+    step: int = 10 ** max(len(str(whole)) - 2, 0)
+    return -(-whole // step) * step
 
 
 def of_difference(
