@@ -21,9 +21,9 @@ from itertools import groupby
 from pathlib import Path
 
 import numpy as np
+from bpmcli.cli.compare.truths import write_tidy
 from estimator_study import NEW, TUNED_ON
 
-from bpmcli.cli.compare.truths import write_tidy
 from bpmcli.cli.render import Table, render
 from bpmcli.core.calibrators import METHODS
 from bpmcli.core.compare.cross_validation import CROSS_VALIDATED, Contest

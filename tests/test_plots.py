@@ -35,7 +35,7 @@ def _fitted(path: str) -> None:
 
 def _curves(run: Run, path: str, *truths: str) -> None:
     more = [part for truth in truths for part in ("--truth", truth)]
-    run("compare", "curves", *more, "-n", 300, "--runs", 3, "-m", "hb-mean", "--plot", path)
+    run("compare", "curves", *more, "-n", 300, "--runs", 3, "--method", "hb-mean", "--plot", path)
 
 
 KINDS: dict[str, Callable[[Run, str], None]] = {

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from bpmcli.cli.options import InputArgs, Inputs, Jobs, QuietArgs, command
-from bpmcli.errors import BpmError, UsageError
+from bpmcli.cli import console
+from bpmcli.cli.options.calibrating import Applying
+from bpmcli.cli.options.command import command_app, only
+from bpmcli.cli.options.reading import Input, Inputs, Work
+from bpmcli.cli.options.showing import Other, Output
+from bpmcli.cli.outcomes import Outcomes
+from bpmcli.errors import UsageError
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+Parameters = Annotated[str, typer.Argument(help="A parameter file that `bpmcli fit` wrote.", metavar="PARAMS")]
 
 
-@app.command()
-@command
 def apply(
-    params: Annotated[str, typer.Argument(help="A parameter file that `bpmcli fit` wrote.", metavar="PARAMS")],
+    params: Parameters,
     inputs: Inputs,
-    out: Annotated[str | None, typer.Option("-o", "--output", metavar="FILE", help="Output; its suffix is the format.")] = None,
-    output_dir: Annotated[str | None, typer.Option("--output-dir", metavar="DIR", help="One output per input, in the same tree.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Also redo outputs that are up to date.")] = False,
-    allow_argmax_change: Annotated[bool, typer.Option("--allow-argmax-change", help="Let the predicted class change.")] = False,
     *,
-    jobs_: Jobs = 1,
-    read: InputArgs,
-    said: QuietArgs,
-) -> int:  # fmt: skip
+    output: Annotated[Output, only("output", "output_dir", "force")],
+    applying: Applying,
+    read: Input,
+    work: Annotated[Work, only("jobs")],
+    other: Annotated[Other, only("quiet")],
+) -> int:
     """Write calibrated confidences, or whole distributions that keep the predicted class.
 
     \b
@@ -36,58 +38,74 @@ def apply(
       bpmcli apply params.json runs/ --output-dir calibrated/ -j 0
       cat scores.csv | bpmcli apply params.json - > calibrated.csv
     """
-    from bpmcli.cli import console
-    from bpmcli.engines.local import work
-    from bpmcli.io.outputs import Record, origin_of, output_paths, spare_inputs
+    from bpmcli.engines.local import work as each
+    from bpmcli.io.outputs import Record, origin_of
     from bpmcli.io.params import checksum, load_params
-    from bpmcli.io.paths import expand
-    from bpmcli.tasks.apply import ApplyFile, output_suffix
+    from bpmcli.tasks.apply import ApplyFile
 
-    said.resolve()
-    loaded = load_params(params)
+    output.resolve(), other.resolve(), work.resolve()
+    task = ApplyFile(load_params(params), read.resolve(), applying.allow_argmax_change)
+    planned = _plan(inputs, output)
+    made_with = {
+        "params": checksum(params),
+        "options": asdict(task.options),
+        "allow_argmax_change": task.allow_argmax_change,
+    }
+    origins = {target: origin_of(path, **made_with) for path, target, _ in planned}
+    record = Record(output.output_dir) if output.output_dir else None
+    stale = [job for job in planned if output.force or not (record and record.is_current(job[1], origins[job[1]]))]
+    outcomes = Outcomes(len(planned))
+    made = _calibrate(stale, each(task, stale, work.jobs), outcomes)
+    if record:
+        record.save({target: origins[target] for target in made})
+    if len(stale) < len(planned):
+        console.note(f"{len(planned) - len(stale)} of {len(planned)} outputs are up to date (--force redoes them)")
+    return outcomes.exit_code()
+
+
+app = command_app(apply)
+
+
+def _plan(inputs: Sequence[str], output: Output) -> list[tuple[str, str, str]]:
+    """Input, output and suffix of the output's format, for every input."""
+    from bpmcli.io.outputs import output_paths, spare_inputs
+    from bpmcli.io.paths import expand
+    from bpmcli.tasks.apply import output_suffix
+
     items = expand(inputs)
-    if out and output_dir:
-        raise UsageError("-o and --output-dir exclude each other")
-    if output_dir:
-        # Outputs of an earlier run are no inputs of this one.
-        items = [item for item in items if not _is_below(item.path, output_dir)]
+    if output.output_dir:
+        # Outputs of an earlier run are not inputs of this one.
+        items = [item for item in items if not _is_below(item.path, output.output_dir)]
     elif len(items) > 1:
         raise UsageError(f"{len(items)} inputs need {len(items)} outputs", "--output-dir DIR")
-    suffixes = [output_suffix(item.path, out) for item in items]
-    targets = output_paths(items, output_dir, suffixes) if output_dir else [out or "-"] * len(items)
-    options = read.resolve()
-    made_with = {"params": checksum(params), "options": asdict(options), "allow_argmax_change": allow_argmax_change}
-    record = Record(output_dir) if output_dir else None
+    suffixes = [output_suffix(item.path, output.output) for item in items]
+    targets = [output.output or "-"] * len(items)
+    if output.output_dir:
+        targets = output_paths(items, output.output_dir, suffixes)
     spare_inputs(items, *targets)
-    jobs, origins = [], {}
-    for item, target, suffix in zip(items, targets, suffixes, strict=True):
-        origins[target] = origin_of(item.path, **made_with)
-        if record and not force and record.is_current(target, origins[target]):
-            continue
-        jobs.append((item.path, target, suffix))
-    task, code, made, counts = ApplyFile(loaded, options, allow_argmax_change), 0, {}, Counter[str]()
-    for job, result in zip(jobs, console.progress(work(task, jobs, jobs_), len(jobs), "calibrating"), strict=True):
-        if isinstance(result, BpmError):
-            console.show_error(result)
-            code = result.exit_code if len(items) == 1 else 3
-            continue
-        made[job[1]] = origins[job[1]]
-        for found in result.notices:
-            counts[found.code] += 1
-            if counts[found.code] == 1:
-                console.show_notices([found], job[0] if len(items) > 1 else "")
-        if job[1] != "-":
-            change = f"mean confidence {result.mean_before:.5f} -> {result.mean_after:.5f}"
-            console.note(f"{job[0]} -> {result.output}: {result.rows} rows, {change}")
-    for name, count in counts.items():
-        if count > 1:
-            console.note(f"note: {count - 1} more files have the notice '{name}'")
-    if record:
-        record.save(made)
-    if len(jobs) < len(items):
-        console.note(f"{len(items) - len(jobs)} of {len(items)} outputs are up to date (--force redoes them)")
-    return code
+    return [(item.path, target, suffix) for item, target, suffix in zip(items, targets, suffixes, strict=True)]
 
 
 def _is_below(path: str, folder: str) -> bool:
     return os.path.abspath(path).startswith(os.path.abspath(folder) + os.sep)
+
+
+def _calibrate(jobs: Sequence[tuple[str, str, str]], results: Any, outcomes: Outcomes) -> list[str]:
+    """The outputs that were written. A notice is shown for the first file that has it and counted for the others."""
+    made: list[str] = []
+    counts: Counter[str] = Counter()
+    for position, done in outcomes.good([path for path, _, _ in jobs], results, "calibrating"):
+        path, target, _ = jobs[position]
+        made.append(target)
+        new = [notice for notice in done.notices if not counts[notice.code]]
+        counts.update(notice.code for notice in done.notices)
+        if new:
+            console.show_notices(new, outcomes.where(path))
+        if target != "-":
+            change = f"mean confidence {done.mean_before:.5f} -> {done.mean_after:.5f}"
+            console.note(f"{path} -> {done.output}: {done.rows} rows, {change}")
+    for code, count in counts.items():
+        if count > 1:
+            others = "1 more file has" if count == 2 else f"{count - 1} more files have"
+            console.note(f"note: {others} the notice '{code}'")
+    return made

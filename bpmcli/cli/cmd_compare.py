@@ -8,6 +8,7 @@ from bpmcli.cli.compare.calibrators import compare_calibrators
 from bpmcli.cli.compare.curves import compare_curves
 from bpmcli.cli.compare.metrics import compare_metrics
 from bpmcli.cli.compare.samples import compare_samples
+from bpmcli.cli.options.command import GroupedCommand
 
 HELP = """Compare metrics or calibrators, on files or on known truth.
 
@@ -27,7 +28,13 @@ def _group() -> None:
 
 _group.__doc__ = None
 
-app.command("metrics", short_help="Files side by side, or metrics against known truth.")(compare_metrics)
-app.command("calibrators", short_help="Calibrators on rows they were not fitted to.")(compare_calibrators)
-app.command("curves", short_help="Fitted curves against the true one: EAD, paired test.")(compare_curves)
-app.command("samples", short_help="Rows each method needs for a given error.")(compare_samples)
+app.command(cls=GroupedCommand, name="metrics", short_help="Files side by side, or metrics against known truth.")(
+    compare_metrics
+)
+app.command(cls=GroupedCommand, name="calibrators", short_help="Calibrators, judged on rows they were not fitted to.")(
+    compare_calibrators
+)
+app.command(cls=GroupedCommand, name="curves", short_help="Fitted curves against the true curve: EAD, paired test.")(
+    compare_curves
+)
+app.command(cls=GroupedCommand, name="samples", short_help="Rows each method needs for a given error.")(compare_samples)

@@ -1,74 +1,86 @@
-"""bpmcli summarize: files of any size as a small table of cells."""
+"""bpmcli summarize: files of any size as a small summary."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
-import typer
+from bpmcli.cli import console
+from bpmcli.cli.options.command import command_app, only
+from bpmcli.cli.options.reading import Groups, Input, Inputs, Work
+from bpmcli.cli.options.showing import Other, Output
+from bpmcli.cli.outcomes import Outcomes
+from bpmcli.errors import UsageError
 
-from bpmcli.cli.options import InputArgs, Inputs, OutputArgs, command
-from bpmcli.errors import BpmError, UsageError
+OUTPUT = only(
+    "output",
+    "output_dir",
+    "format",
+    help={
+        "output": "All inputs as one summary (parquet).",
+        "output_dir": "One summary per input, in the same folder structure.",
+    },
+)
+JOBS = only("jobs", "engine", "scheduler", help={"jobs": "Process this many files or parts in parallel; 0 means one per core."})  # fmt: skip
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
-
-@app.command()
-@command
 def summarize(
     inputs: Inputs,
-    out: Annotated[str | None, typer.Option("-o", "--output", metavar="FILE", help="All inputs as one summary (parquet).")] = None,
-    output_dir: Annotated[str | None, typer.Option("--output-dir", metavar="DIR", help="One summary per input, in the same tree.")] = None,
-    by: Annotated[str | None, typer.Option("--by", metavar="KEY", help="Keep the values of this column apart.")] = None,
-    jobs: Annotated[int, typer.Option("-j", "--jobs", help="Work this many files or parts at a time; 0 = one per core.")] = 1,
-    engine: Annotated[str, typer.Option(help="Where -j works: local processes, or dask.")] = "local",
-    scheduler: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Of a dask cluster; a local one if not given.")] = None,
     *,
-    read: InputArgs,
-    output: OutputArgs,
-) -> int:  # fmt: skip
+    output: Annotated[Output, OUTPUT],
+    groups: Annotated[Groups, only("by", help={"by": "Keep the values of this column apart."})],
+    read: Input,
+    work: Annotated[Work, JOBS],
+    other: Annotated[Other, only("quiet")],
+) -> int:
     """Reduce rows to a summary: one pass, fixed memory, a file of about a megabyte.
 
     \b
       bpmcli summarize day-01/*.parquet -o day-01.cells.parquet
       bpmcli metrics day-*.cells.parquet --pool
-      bpmcli summarize s3://bucket/scores/ -o cells.parquet --engine dask --scheduler tcp://host:8786
+      bpmcli summarize s3://bucket/scores/ -o cells.parquet --engine dask
     """
-    from bpmcli.cli import console
-    from bpmcli.cli.options import ScaleArgs
     from bpmcli.engines.scale import summarise_inputs
-    from bpmcli.io.outputs import output_paths, spare_inputs
+    from bpmcli.io.outputs import spare_inputs
     from bpmcli.io.paths import expand
+    from bpmcli.io.summary_files import write_summary
+
+    output.resolve(), other.resolve(), groups.resolve()
+    scale = work.resolve()._replace(mode="summary")
+    if (output.output is None) == (output.output_dir is None):
+        raise UsageError("name the summary with -o FILE, or --output-dir DIR for one per input", "-o cells.parquet")
+    if output.output and not output.output.endswith((".parquet", ".pq")):
+        raise UsageError(f"{output.output}: a summary is a parquet file", "give it the suffix .parquet")
+    items, options = expand(inputs), read.resolve(groups.by)
+    spare_inputs(items, output.output)
+    if output.output_dir:
+        return _each(items, options, scale, output.output_dir)
+    found = summarise_inputs(items, options, scale, console.reading)
+    target = str(output.output)
+    write_summary(target, found)
+    console.note(_described(target, found))
+    return 0
+
+
+app = command_app(summarize)
+
+
+def _each(items: Sequence[Any], options: Any, scale: Any, folder: str) -> int:
+    """A summary for every input."""
+    from bpmcli.io.outputs import output_paths
     from bpmcli.io.summary_files import write_summary
     from bpmcli.tasks.summarise import Piece, Summarise
 
-    output.resolve()
-    scale = ScaleArgs(summary=True, engine=engine, scheduler=scheduler).resolve(jobs)
-    items, options = expand(inputs), read.resolve(by)
-    if (out is None) == (output_dir is None):
-        raise UsageError("name the summary with -o FILE, or --output-dir DIR for one per input")
-    for target in [out] if out else []:
-        if not target.endswith((".parquet", ".pq")):
-            raise UsageError(f"{target}: a summary is a parquet file", "give it the suffix .parquet")
-    spare_inputs(items, out)
-    if out:
-        found = summarise_inputs(items, options, scale, console.reading)
-        write_summary(out, found)
-        console.note(_described(out, found))
-        return 0
-    assert output_dir is not None
-    targets = output_paths(items, output_dir, [".cells.parquet"] * len(items))
-    code, results = 0, scale.run(Summarise(options), [Piece(item) for item in items])
-    for target, result in zip(targets, console.progress(results, len(items), "reading"), strict=True):
-        if isinstance(result, BpmError):
-            console.show_error(result)
-            code = 3
-            continue
-        write_summary(target, result)
-        console.note(_described(target, result))
-    return code
+    targets = output_paths(items, folder, [".cells.parquet"] * len(items))
+    outcomes = Outcomes(len(items))
+    results = scale.run(Summarise(options), [Piece(item) for item in items])
+    for position, found in outcomes.good([item.path for item in items], results, "reading"):
+        write_summary(targets[position], found)
+        console.note(_described(targets[position], found))
+    return outcomes.exit_code()
 
 
-def _described(target: str, found: object) -> str:
-    tables = found.tables.values()  # type: ignore[attr-defined]
+def _described(target: str, found: Any) -> str:
+    tables = found.tables.values()
     groups = f" in {len(tables)} groups" if len(tables) > 1 else ""
     return f"{target}: {sum(t.n for t in tables)} rows in {sum(t.cells.size for t in tables)} cells{groups}"

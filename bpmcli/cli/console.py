@@ -76,11 +76,14 @@ def fail(text: str) -> None:
     print(_styled(_wrapped(text), "31"), file=sys.stderr)
 
 
-def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
+def progress(items: Iterable[T], total: int, what: str) -> Iterable[T]:
     """The items, with a bar on a terminal once they have taken half a second."""
     if quiet or total < 2 or not sys.stderr.isatty():
-        yield from items
-        return
+        return items
+    return _with_bar(items, total, what)
+
+
+def _with_bar(items: Iterable[T], total: int, what: str) -> Iterator[T]:
     started, bar, task = time.monotonic(), None, None
     try:
         for done, item in enumerate(items):
@@ -98,7 +101,7 @@ def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
 
 def reading(items: Iterator[T], total: int) -> Iterator[T]:
     """The same for engines, which only know how many results they wait for."""
-    return progress(items, total, "reading")
+    return iter(progress(items, total, "reading"))
 
 
 def _bar() -> Any:

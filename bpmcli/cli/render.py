@@ -7,10 +7,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from bpmcli.errors import UsageError
-
-FORMATS = ("table", "json", "csv", "markdown")
-
 Cell = str | float | int | bool | None
 
 
@@ -20,13 +16,6 @@ class Table(NamedTuple):
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     title: str = ""
-
-
-def check_format(name: str) -> str:
-    """A known format, or a usage error."""
-    if name not in FORMATS:
-        raise UsageError(f"unknown format '{name}'", "choose from " + ", ".join(FORMATS))
-    return name
 
 
 def render(format_: str, table: Table, document: Any) -> str:

@@ -21,13 +21,7 @@ class Measurement(NamedTuple):
     notices: tuple[Notice, ...]
 
 
-def title(record: Mapping[str, Any]) -> str:
-    """What a record is about, in a sentence."""
-    group = f", {record['by']} = {record['group']}" if "group" in record else ""
-    return f"{record['input']}{group}"
-
-
-class Extras(NamedTuple):
+class Requested(NamedTuple):
     """What `metrics` computes on request."""
 
     noise_runs: int = 0
@@ -38,7 +32,7 @@ class Extras(NamedTuple):
     seed: int = 0
 
 
-NO_EXTRAS = Extras()
+NOTHING_MORE = Requested()
 
 
 @dataclass(frozen=True)
@@ -48,7 +42,7 @@ class MeasureFile:
     options: InputOptions
     names: tuple[str, ...]
     metrics: MetricOptions
-    extras: Extras = NO_EXTRAS
+    requested: Requested = NOTHING_MORE
     mode: str = "exact"
 
     def __call__(self, item: Input) -> list[Measurement]:
@@ -96,21 +90,21 @@ class MeasureFile:
         truth = true_tce(metadata)
         if truth is not None:
             record["true_tce"] = truth
-        if self.extras.interval:
+        if self.requested.interval:
             from bpmcli.core.metrics.intervals import metric_intervals
 
             values = {key: m.value for key, m in measured.items()}
             intervals = metric_intervals(
-                sample, values, self.metrics, self.extras.interval, self.extras.resamples, self.extras.seed
+                sample, values, self.metrics, self.requested.interval, self.requested.resamples, self.requested.seed
             )
             for key, found in intervals.items():
                 record["metrics"][key] |= found._asdict() if found else {"low": None, "high": None}
-        if self.extras.noise_runs:
+        if self.requested.noise_runs:
             from bpmcli.core.metrics.noise_floor import noise_floor
 
-            floors = noise_floor(sample, self.names, self.metrics, self.extras.noise_runs, self.extras.seed)
+            floors = noise_floor(sample, self.names, self.metrics, self.requested.noise_runs, self.requested.seed)
             record["noise_floor"] = {k: asdict(f) if f else None for k, f in floors.items()}
-        if self.extras.bins_table:
+        if self.requested.bins_table:
             from bpmcli.core.metrics.bin_table import bin_table
 
             record["bins"] = bin_table(sample, self.metrics.n_bins, self.metrics.binning)

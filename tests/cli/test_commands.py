@@ -682,7 +682,7 @@ def test_bad_levels_are_usage_errors(run, argv):
 
 def test_gate_confidence_explains_itself(run):
     ran = run("metrics", TEST, "--fail-above", "tce=1", "--gate-confidence", 0.95, "--interval", 0.95, code=2)
-    assert "--gate-confidence C looks at the lower end of the interval of level 2C − 1" in ran.err
+    assert "--gate-confidence C uses the lower limit of the interval at level 2C − 1" in ran.err
     assert "leave --interval out or give 0.9\n" in ran.err
     assert "--fail-above tce=0.03 --gate-confidence" in run("metrics", TEST, "--gate-confidence", 0.95, code=2).err
 
@@ -698,7 +698,7 @@ def test_bins_table_keeps_intervals_and_noise_floor(run):
 
 def test_the_least_p_value_is_explained(run):
     ran = run("metrics", TEST, "-m", "ks", "--noise-floor", "--noise-runs", 19)
-    assert "a P-value of 0.05000 is the least that 19 runs can give" in ran.err
+    assert "0.05000 is the smallest P-value that 19 runs can give" in ran.err
     good = SAMPLE_DATA / "digits_good.npz"
     assert "the least" not in run("metrics", good, "-m", "ks", "--noise-floor", "--noise-runs", 19).err
 
@@ -715,7 +715,7 @@ def test_paired_comparison(run):
     assert "the second is better" in run(*compare, "-m", "ks", "--resamples", 20).out
     assert "labels differ" in run("compare", "metrics", TEST, VAL, "--paired", code=3).err
     run("compare", "metrics", TEST, "--paired", code=2)
-    assert "--plot goes with --truth" in run(*compare, "--plot", "p.png", code=2).err
+    assert "--plot needs --truth" in run(*compare, "--plot", "p.png", code=2).err
 
 
 def test_fit_without_a_file_prints_json_only(run):

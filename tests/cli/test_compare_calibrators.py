@@ -68,7 +68,7 @@ def test_the_table_says_how_it_was_made(run: Run) -> None:
     assert "* best, ~ not significantly worse (paired t-test, jackknife over folds" in out
     out = run(*CROSS, OVER).out
     assert "3-fold cross-validation of 1797 rows" in out
-    assert "2 times, stratified by hit" in out
+    assert "2 times, stratified by correct and wrong" in out
     assert "Nadeau-Bengio" in out
     assert "in-sample" not in out
 
@@ -80,7 +80,7 @@ def test_in_sample_is_stamped(run: Run, format_: str) -> None:
     assert "in-sample" in out
     if format_ == "table":
         assert out.startswith("in-sample")
-        assert "no verdict" in out
+        assert "no choice" in out
     assert {row["evaluation"] for row in tidy(Path("t.csv").read_text())} == {"in-sample"}
     # Several files: the summary is stamped as well.
     assert "in-sample" in run("compare", "calibrators", TEST, VAL, "--in-sample", *FEW).out
@@ -138,7 +138,7 @@ def test_learning_curve(run: Run) -> None:
     argv = (*CROSS, OVER, "--learning-curve", "30,600,5000", "--method", "bpm")
     ran = run(*argv)
     assert "30        600" in ran.out
-    assert "too few of 1797 rows for calibration sets of 5000" in ran.err
+    assert "1797 rows are too few for calibration sets of 5000" in ran.err
     assert "bpm failed in 6 of 6 fits to 30 rows" in ran.err
     scores = document(run, *argv)["inputs"][0]["scores"]
     nll = {(s["method"], s["calibration_rows"]): s["value"] for s in scores if s["score"] == "nll"}
@@ -177,14 +177,14 @@ def test_rank_by_decides(run: Run) -> None:
         ((), "give --calibration and --evaluation"),
         ((VAL, "--calibration", VAL), "give --calibration and --evaluation"),
         (("--calibration", VAL), "1 --calibration but 0 --evaluation"),
-        ((VAL, "--folds", 1), "--folds must be at least 2"),
-        ((VAL, "--repeats", 0), "--repeats must be at least 1"),
+        ((VAL, "--folds", 1), "--folds must be between 2 and 1000, got 1"),
+        ((VAL, "--repeats", 0), "--repeats must be between 1 and 1000, got 0"),
         ((VAL, "--rank-by", "x"), "unknown score 'x'"),
         ((VAL, "--method", "x"), "unknown method 'x'"),
         ((VAL, "--metric", "x"), "unknown metric 'x'"),
         ((VAL, "-o", "t.xyz"), "cannot write '.xyz'"),
         ((VAL, "--in-sample", "--learning-curve", "50"), "exclude each other"),
-        ((VAL, "--in-sample", "--repeats", "2"), "--repeats goes with"),
+        ((VAL, "--in-sample", "--repeats", "2"), "--repeats needs"),
         ((VAL, "--learning-curve", "x"), "expected sizes"),
         (("--calibration", VAL, "--evaluation", TEST, "--in-sample"), "--in-sample takes one file"),
     ],

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bpmcli.cli.compare.truths import parse_sizes
+from bpmcli.cli.options.truths import parse_sizes
 from bpmcli.core.compare.metrics_on_truth import MeasureDraw
 from bpmcli.core.compare.truths import TRUTHS
 from bpmcli.core.metrics import METRICS
@@ -37,7 +37,7 @@ def test_metrics_against_the_exact_error(run: Run) -> None:
 def test_one_and_two_workers_write_the_same_bytes(run: Run) -> None:
     for jobs in (1, 2):
         run("compare", "metrics", *SMALL, "-j", jobs, "-o", f"m{jobs}.parquet", "--resume", f"r{jobs}.jsonl")
-        run("compare", "curves", *SMALL, "-j", jobs, "-o", f"c{jobs}.csv", "-m", "hb-mean")
+        run("compare", "curves", *SMALL, "-j", jobs, "-o", f"c{jobs}.csv", "--method", "hb-mean")
     for one, two in (("m1.parquet", "m2.parquet"), ("c1.csv", "c2.csv"), ("r1.jsonl", "r2.jsonl")):
         assert Path(one).read_bytes() == Path(two).read_bytes()
     other = run("compare", "metrics", *SMALL, "--seed", 1, "-f", "csv").out
@@ -73,7 +73,7 @@ def test_an_interrupted_run_goes_on(run: Run, monkeypatch: pytest.MonkeyPatch, c
     monkeypatch.setattr(MeasureDraw, "__call__", counting)
     assert len(Path("draws.jsonl").read_text().splitlines()) == 1 + 7
     ran = run("compare", "metrics", *SMALL, "--resume", "draws.jsonl", "-f", "csv")
-    assert "7 of 16 data sets are there already" in ran.err
+    assert "7 of 16 data sets are done already" in ran.err
     assert ran.out == whole
     assert len(calls) == 16 + 16
 
@@ -126,7 +126,7 @@ def test_the_confidences_of_a_file_as_the_density(run: Run) -> None:
 
 def test_confidences_need_no_labels(run: Run) -> None:
     Path("bare.csv").write_text("confidence\n" + "\n".join(f"0.{i}" for i in range(500, 900)) + "\n")
-    argv = ("compare", "curves", "--truth", "beta:0.5,0.6,0.2", "-n", "100", "--runs", 2, "-m", "hb-5")
+    argv = ("compare", "curves", "--truth", "beta:0.5,0.6,0.2", "-n", "100", "--runs", 2, "--method", "hb-5")
     assert "distribution of confidence is missing" in run(*argv, code=2).err
     found = document(run, *argv, "--density-from", "bare.csv")
     assert [s["method"] for s in found["scores"]] == ["bpm", "hb-5"]
@@ -143,7 +143,20 @@ def test_curves_and_their_paired_test(run: Run) -> None:
 
 
 def test_samples_needed(run: Run) -> None:
-    argv = ("compare", "samples", "--truth", "D4", "--error", 0.04, "-n", "100:6400:x4", "--runs", 10, "-m", "hb-20")
+    argv = (
+        "compare",
+        "samples",
+        "--truth",
+        "D4",
+        "--error",
+        0.04,
+        "-n",
+        "100:6400:x4",
+        "--runs",
+        10,
+        "--method",
+        "hb-20",
+    )
     found = document(run, *argv)
     assert found["sizes"] == [100, 400, 1600, 2809, 6400]  # 2809 = 3 ln 20 / (2 · 0.04²)
     bpm, binned = found["needs"]
@@ -158,13 +171,13 @@ def test_samples_needed(run: Run) -> None:
     [("70", [70]), ("5,3,5", [3, 5]), ("500:1500:500", [500, 1000, 1500]), ("2:6", [2, 4, 6]), ("3:30:x3", [3, 9, 27])],
 )
 def test_sizes(text: str, sizes: list[int]) -> None:
-    assert parse_sizes(text) == sizes
+    assert parse_sizes("-n", text) == sizes
 
 
 @pytest.mark.parametrize("text", ["", "x", "0", "5:1:1", "1:5:0", "1:5:x1", "0:5:x2", "1:2:3:4", "-5"])
 def test_nonsense_sizes(text: str) -> None:
     with pytest.raises(UsageError):
-        parse_sizes(text)
+        parse_sizes("-n", text)
 
 
 @pytest.mark.parametrize(
@@ -172,19 +185,19 @@ def test_nonsense_sizes(text: str) -> None:
     [
         (("metrics",), 2, "give files, or --truth"),
         (("metrics", "--truth", "D6"), 2, "unknown distribution 'D6'"),
-        (("metrics", "--truth", "D1", "--runs", "0"), 2, "--runs must be positive"),
-        (("metrics", "--truth", "D1", "--seed", "-1"), 2, "-1 is not in the range"),
+        (("metrics", "--truth", "D1", "--runs", "0"), 2, "--runs must be between 1 and 100000, got 0"),
+        (("metrics", "--truth", "D1", "--seed", "-1"), 2, "--seed must be 0 or more, got -1"),
         (("metrics", "--truth", "D1", "-o", "x.xyz"), 2, "cannot write"),
         (("metrics", "--truth", "D1", "--plot", "x.gif"), 2, ".png, .svg or .pdf"),
         (("metrics", "--truth", "gone.json"), 3, "no such file"),
         (("metrics", "--truth", "D1", "--density-from", "gone.npz"), 3, "gone.npz"),
         (("metrics", "--truth", "beta:1,1@2,3"), 2, "takes 3 finite parameters"),
         (("metrics", "--truth", "beta:1,1,0@2,-3"), 2, "must be positive"),
-        (("metrics", SAMPLE_DATA / "digits_test.npz", "--plot", "x.png"), 2, "--plot goes with --truth"),
+        (("metrics", SAMPLE_DATA / "digits_test.npz", "--plot", "x.png"), 2, "--plot needs --truth"),
         (("curves",), 2, "--truth is missing"),
-        (("curves", "--truth", "D1", "-m", "temperature"), 2, "scores of all classes"),
-        (("samples", "--truth", "D1", "--error", "0"), 2, "--error must be between"),
-        (("samples", "--truth", "D1", "--delta", "1"), 2, "--delta must be between"),
+        (("curves", "--truth", "D1", "--method", "temperature"), 2, "scores of all classes"),
+        (("samples", "--truth", "D1", "--error", "0"), 2, "--error must be above 0"),
+        (("samples", "--truth", "D1", "--delta", "1"), 2, "--delta must be above 0"),
     ],
 )
 def test_errors_say_what_to_do(run: Run, argv: tuple[object, ...], code: int, sentence: str) -> None:

@@ -97,9 +97,9 @@ def test_min_group(run: Run, grouped: dict[str, np.ndarray]) -> None:
     run("fit", "all.csv", "--by", "device", "--min-group", 10, "-o", "p.json")
     assert "three bins of 20 rows" in json.loads(Path("p.json").read_text())["grouping"]["pooled"]["rare"]["why"]
     assert "no column 'x'" in run("fit", "all.csv", "--by", "x", code=3).err
-    assert "goes with --by" in run("fit", "all.csv", "--min-group", 10, code=2).err
+    assert "needs --by" in run("fit", "all.csv", "--min-group", 10, code=2).err
     assert "exclude each other" in run("fit", "all.csv", "--by", "device", "--classwise", code=2).err
-    assert "a summary forgets" in run("fit", "all.csv", "--classwise", "--summary", code=2).err
+    assert "a summary does not store classes" in run("fit", "all.csv", "--classwise", "--summary", code=2).err
 
 
 def test_streams_row_by_row(run: Run, grouped: dict[str, np.ndarray]) -> None:

@@ -84,13 +84,13 @@ def test_the_file_is_a_truth(run, d3):
 
 
 def test_compare_spells_it_after_the_method(run, d3):
-    ran = run("compare", "curves", "--truth", "D3", "-n", 2000, "--runs", 3, "-m", "bpm:log-log", "-f", "json")
+    ran = run("compare", "curves", "--truth", "D3", "-n", 2000, "--runs", 3, "--method", "bpm:log-log", "-f", "json")
     own, other = {s["method"]: s["ead"] for s in json.loads(ran.out)["scores"]}, "bpm:log-log"
     assert own[other] < own["bpm"]
     ran = run("compare", "calibrators", "d3.npz", "--method", "bpm", "--method", other, "-m", "ece", "--repeats", 1)
     assert other in ran.out
     assert "unknown curve family 'x'" in run("compare", "calibrators", VAL, "--method", "bpm:x", code=2).err
-    assert "unknown curve family 'x'" in run("compare", "curves", "-m", "bpm:x", "--truth", "D3", code=2).err
+    assert "unknown curve family 'x'" in run("compare", "curves", "--method", "bpm:x", "--truth", "D3", code=2).err
 
 
 def test_band_and_picture_are_of_that_curve(run, d3):

@@ -166,7 +166,7 @@ def test_contradictory_options_are_usage_errors(run, cells):
     write("a.parquet")
     assert "exclude" in run("metrics", "a.parquet", "--exact", "--summary", code=2).err
     assert "--engine must be" in run("metrics", "a.parquet", "--engine", "spark", code=2).err
-    assert "--scheduler goes with" in run("metrics", "a.parquet", "--scheduler", "tcp://x:1", code=2).err
+    assert "--scheduler needs" in run("metrics", "a.parquet", "--scheduler", "tcp://x:1", code=2).err
     assert "-o FILE" in run("summarize", "a.parquet", code=2).err
     assert "parquet file" in run("summarize", "a.parquet", "-o", "cells.csv", code=2).err
     ran = run("metrics", "a.parquet", "--summary", "--variant", "authors", "-m", "tce-bpm", "--format", "json")

@@ -1,12 +1,14 @@
-"""Comparisons of calibrators as tables for reading: marks, standard errors, and what the marks mean."""
+"""Comparisons of calibrators as tables and documents: marks, standard errors, and what the marks mean."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
-from bpmcli.cli.render import Cell, Table, short
+from bpmcli.cli.render import Cell, Table, short, show
 from bpmcli.core.compare.cross_validation import CROSS_VALIDATED, HELD_OUT, IN_SAMPLE, Contest
-from bpmcli.core.compare.score_table import BEST, CLOSE, CalibratorScore, Rank
+from bpmcli.core.compare.score_table import BEST, CLOSE, CalibratorScore, Rank, ranks
 from bpmcli.core.compare.scores import ranking_caveat
 from bpmcli.tasks.compare import Compared, Pair, Part
 
@@ -21,8 +23,51 @@ STATED = {
 STATED[IN_SAMPLE] = STATED[HELD_OUT]
 
 
+def show_comparison(format_: str, found: Sequence[Compared], contest: Contest, kind: str, rank_by: str) -> None:
+    """One input: its scores. Several: mean ranks over all of them. csv: every score of every input."""
+    places = ranks([one.scores for one in found], bool(contest.sizes)) if len(found) > 1 else []
+    if format_ == "csv":
+        lines = tidy(found, kind)
+        table = Table(list(lines[0]), [list(line.values()) for line in lines])
+    elif places:
+        table = ranking(places, contest, kind, rank_by, len(found))
+    else:
+        table = one_input(found[0], contest, kind, rank_by)
+    decides = not contest.sizes and kind != IN_SAMPLE
+    document = {
+        "schema": "bpmcli/calibrator-comparison", "version": 1, "evaluation": kind, "test": STATED[kind],
+        "folds": contest.folds, "repeats": contest.repeats, "seed": contest.seed,
+        "inputs": [_described(one, rank_by, decides) for one in found], "ranks": [asdict(p) for p in places],
+    }  # fmt: skip
+    show(format_, table, document)
+
+
+def tidy(found: Sequence[Compared], kind: str) -> list[dict[str, Any]]:
+    """One line per input, calibrator and score."""
+    return [
+        {"input": pair.evaluation, "calibration": pair.calibration, "evaluation": kind, **asdict(s)}
+        for pair, _, scores in found
+        for s in scores
+    ]
+
+
+def _described(one: Compared, rank_by: str, decides: bool) -> dict[str, Any]:
+    """One input as JSON holds it; `decides` where its figures justify a choice."""
+    decisive = [s for s in one.scores if s.score == rank_by]
+    marked = {mark: [s.method for s in decisive if s.mark == mark] for mark in (BEST, CLOSE)}
+    choice = {"by": rank_by, "best": marked[BEST], "not_significantly_worse": marked[CLOSE]}
+    return {
+        "input": one.pair.evaluation,
+        "calibration": one.pair.calibration,
+        "rows": list(one.part.rows),
+        "left_out": one.part.left_out,
+        "choice": choice if decides else None,
+        "scores": [asdict(s) for s in one.scores],
+    }
+
+
 def one_input(found: Compared, contest: Contest, kind: str, rank_by: str) -> Table:
-    """Calibrators by rows, best first; under each figure its standard error."""
+    """A line per calibrator, best first; under each value its standard error."""
     pair, part, scores = found
     if contest.sizes:
         return _learning(pair, scores, contest, rank_by)
@@ -33,7 +78,7 @@ def one_input(found: Compared, contest: Contest, kind: str, rank_by: str) -> Tab
     for m in methods:
         rows.append([m, *(_marked(at[m, n]) for n in names)])
         rows.append(["  ±", *(_short_error(at[m, n]) for n in names)])
-    title = f"{_what(pair, part, contest, kind)}\n{_verdict(scores, kind, rank_by)}\n{_legend(kind)}{_caveat(rank_by)}"
+    title = f"{_what(pair, part, contest, kind)}\n{_choice(scores, kind, rank_by)}\n{_legend(kind)}{_caveat(rank_by)}"
     return Table(["calibrator", *names], rows, title)
 
 
@@ -82,7 +127,7 @@ def ranking(places: Sequence[Rank], contest: Contest, kind: str, rank_by: str, i
 
 
 def _ordered(scores: Sequence[CalibratorScore], rank_by: str) -> list[str]:
-    """Methods, the lowest loss first; those without a figure last."""
+    """Methods, the best first; those without a value last."""
     own = [s for s in scores if s.score == rank_by]
     sign = -1.0 if rank_by == "kept" else 1.0
     return [s.method for s in sorted(own, key=lambda s: (s.value is None, sign * (s.value or 0.0)))]
@@ -95,12 +140,12 @@ def _what(pair: Pair, part: Part, contest: Contest, kind: str) -> str:
     if kind == HELD_OUT:
         return f"held-out: fitted to {n} rows of {pair.calibration}, scored on {m} rows of {pair.evaluation}"
     times = f", {contest.repeats} times" if contest.repeats > 1 else ""
-    return f"held-out: {contest.folds}-fold cross-validation of {n} rows of {pair.evaluation}{times}, stratified by hit"
+    return f"held-out: {contest.folds}-fold cross-validation of {n} rows of {pair.evaluation}{times}, stratified by correct and wrong"
 
 
-def _verdict(scores: Sequence[CalibratorScore], kind: str, rank_by: str) -> str:
+def _choice(scores: Sequence[CalibratorScore], kind: str, rank_by: str) -> str:
     if kind == IN_SAMPLE:
-        return "no verdict: in-sample scores favour the most flexible method"
+        return "no choice: in-sample scores favour the most flexible method"
     own = [s for s in scores if s.score == rank_by]
     best, close = ([s.method for s in own if s.mark == mark] for mark in (BEST, CLOSE))
     return f"by {rank_by}: {' and '.join(best) or 'none'} best; not significantly worse: {', '.join(close) or 'none'}"

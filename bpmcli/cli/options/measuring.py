@@ -1,0 +1,154 @@
+"""What is measured: metrics, how they are computed, their uncertainty, and gates on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from bpmcli.cli.options.checks import digits, level, number, one_of, whole
+from bpmcli.cli.options.command import under
+from bpmcli.errors import UsageError
+
+METRICS = "Metrics"
+MOST_BINS = 100_000
+"""More bins than this hold less than one row each in all but the largest files, and cost memory."""
+RESAMPLES = (20, 1_000_000)
+"""With fewer resamples the limits of an interval mean little; more take days."""
+MOST_NOISE_RUNS = 100_000
+
+
+@under(METRICS)
+class Metrics(NamedTuple):
+    """Which metrics, and the bins behind them."""
+
+    metric: Annotated[
+        list[str] | None,
+        typer.Option("--metric", "-m", metavar="METRIC", help="Only this metric, or 'all'; repeatable."),
+    ] = None
+    list_: Annotated[bool, typer.Option("--list", help="Explain every metric, then stop.")] = False
+    bins_table: Annotated[bool, typer.Option("--bins-table", help="Show the bins themselves.")] = False
+
+    def resolve(self, default: Sequence[str] | None = None) -> list[str]:
+        """Names of the metrics."""
+        from bpmcli.core.metrics import check_metric_names
+
+        return check_metric_names(self.metric or default)
+
+
+@under(METRICS)
+class Pairs(NamedTuple):
+    """Two models on the same rows."""
+
+    paired: Annotated[
+        bool, typer.Option("--paired", help="Two files of the same rows: differences with intervals.")
+    ] = False
+
+
+@under("Uncertainty")
+class Uncertainty(NamedTuple):
+    """How far a value may be off by chance."""
+
+    interval: Annotated[
+        float | None, typer.Option("--interval", metavar="LEVEL", help="Add confidence intervals, e.g. 0.95.")
+    ] = None
+    resamples: Annotated[int, typer.Option("--resamples", metavar="N", help="Bootstrap resamples per interval.")] = 1000
+    noise_floor: Annotated[
+        bool, typer.Option("--noise-floor", help="Show what a perfectly calibrated model would score.")
+    ] = False
+    noise_runs: Annotated[int, typer.Option("--noise-runs", metavar="N", help="Simulations for the noise floor.")] = 200
+
+    def resolve(self) -> float:
+        """The level of the intervals, 0 for none."""
+        fewest, most = RESAMPLES
+        whole("--resamples", self.resamples, fewest, most, "1000 is usual")
+        whole("--noise-runs", self.noise_runs, 1, MOST_NOISE_RUNS, "200 is usual")
+        return 0.0 if self.interval is None else level("--interval", self.interval)
+
+
+@under("Gate for CI (exit code 1)")
+class Gate(NamedTuple):
+    """Limits that fail a CI job."""
+
+    fail_above: Annotated[
+        list[str] | None,
+        typer.Option("--fail-above", metavar="METRIC=X", help="Fail if the metric exceeds X; repeatable."),
+    ] = None
+    gate_confidence: Annotated[
+        float | None,
+        typer.Option(
+            "--gate-confidence",
+            metavar="LEVEL",
+            help="With --fail-above: fail only if the lower limit at LEVEL exceeds X. Best with tce.",
+        ),
+    ] = None
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", metavar="FILE", help="A saved run (--format json) to compare with.")
+    ] = None
+    max_increase: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--max-increase", metavar="METRIC=X", help="Fail if the metric rose above the baseline by more than X."
+        ),
+    ] = None
+
+    def resolve(self, interval: float = 0.0) -> Any:
+        """The limits, and the level of the intervals they need; `interval` is the level that was asked for."""
+        from bpmcli.cli.ci_gate import Limits, interval_level, parse_limits
+
+        if not any(self):
+            return Limits(interval=interval)
+        above = parse_limits("--fail-above", self.fail_above or [])
+        rises = parse_limits("--max-increase", self.max_increase or [])
+        if bool(rises) != (self.baseline is not None):
+            raise UsageError(
+                "--baseline and --max-increase need each other", "--baseline old.json --max-increase ece=0.005"
+            )
+        needed = interval_level(interval, self.gate_confidence, bool(above))
+        return Limits(above, rises, self.gate_confidence, self.baseline, needed)
+
+
+@under("Details of metrics and curves (for experts)")
+class Details(NamedTuple):
+    """How metrics are computed and how the paper's curve is fitted; the defaults are the paper's."""
+
+    n_bins: Annotated[int, typer.Option("--n-bins", metavar="N", help="Bins of ece, ece-debiased and histogram.")] = 15
+    binning: Annotated[
+        str, typer.Option("--binning", metavar="KIND", help="Bins of equal mass or equal width: mass or width.")
+    ] = "mass"
+    p: Annotated[float, typer.Option("--p", metavar="P", help="Power of the error.")] = 1.0
+    variant: Annotated[
+        str, typer.Option(metavar="NAME", help="Follow the paper or the authors' published code: paper or authors.")
+    ] = "paper"
+    bins: Annotated[
+        str | None,
+        typer.Option(metavar="LO:HI", show_default="N/100:N/20", help="Range of bin counts for the fit."),
+    ] = None
+    schemes: Annotated[str, typer.Option(metavar="N|all", help="How many bin counts of that range to use.")] = "11"
+    density: Annotated[
+        str, typer.Option(metavar="NAME", help="Confidence distribution for TCE: beta or empirical.")
+    ] = "beta"
+
+    def resolve(self) -> Any:
+        """The options of the metrics."""
+        from bpmcli.core.metrics import MetricOptions
+
+        whole("--n-bins", self.n_bins, 1, MOST_BINS, "15 is usual")
+        one_of("--binning", self.binning, ("mass", "width"))
+        number("--p", self.p, 1, 50)
+        one_of("--variant", self.variant, ("paper", "authors"))
+        one_of("--density", self.density, ("beta", "empirical"))
+        schemes = None if self.schemes == "all" else digits("--schemes", self.schemes, MOST_BINS)
+        counts = _bin_counts(self.bins)
+        return MetricOptions(self.n_bins, self.binning, self.p, self.variant, schemes, counts, self.density)
+
+
+def _bin_counts(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    low, _, high = text.partition(":")
+    pair = digits("--bins", low, MOST_BINS), digits("--bins", high or low, MOST_BINS)
+    if pair[0] > pair[1]:
+        raise UsageError(f"--bins {text}: the range is empty", f"--bins {pair[1]}:{pair[0]}")
+    return pair

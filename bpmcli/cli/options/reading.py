@@ -1,0 +1,117 @@
+"""What is read and how: inputs, columns, groups of rows, many files, large files."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from bpmcli.cli.options.checks import one_of, whole
+from bpmcli.cli.options.command import under
+from bpmcli.errors import UsageError
+
+_INPUTS = typer.Argument(help="Files, globs, directories, or - for csv/jsonl on standard input.", metavar="INPUT...")
+Inputs = Annotated[list[str], _INPUTS]
+OptionalInputs = Annotated[list[str] | None, _INPUTS]
+
+INPUT = "Input"
+MOST_JOBS = 1024
+
+
+@under(INPUT)
+class Input(NamedTuple):
+    """Which columns or arrays hold what."""
+
+    logits: Annotated[str | None, typer.Option(metavar="KEY", help="Column or array of logits.")] = None
+    probs: Annotated[str | None, typer.Option(metavar="KEY", help="Column or array of probabilities.")] = None
+    confidence: Annotated[str | None, typer.Option(metavar="KEY", help="Column of confidences.")] = None
+    log_odds: Annotated[str | None, typer.Option(metavar="KEY", help="Column of log-odds.")] = None
+    label: Annotated[str | None, typer.Option(metavar="KEY", help="Column of true classes.")] = None
+    hit: Annotated[str | None, typer.Option(metavar="KEY", help="Column of 0/1: was the prediction correct?")] = None
+    prediction: Annotated[str | None, typer.Option(metavar="KEY", help="Column of predicted classes.")] = None
+    weight: Annotated[str | None, typer.Option(metavar="KEY", help="Column of row weights.")] = None
+    input_format: Annotated[
+        str | None,
+        typer.Option(metavar="FORMAT", help="csv, jsonl, parquet, …; by default taken from the suffix or the content."),
+    ] = None
+    event: Annotated[bool, typer.Option("--event", help="Use P(y = 1) instead of the predicted class.")] = False
+    skip_missing: Annotated[bool, typer.Option("--skip-missing", help="Skip rows with missing values.")] = False
+
+    def resolve(self, group: str | None = None) -> Any:
+        """The options of the readers; `group` is the column that divides the rows."""
+        from bpmcli.io.layout import InputOptions
+
+        return InputOptions(**self._asdict(), group=group)
+
+
+@under(INPUT)
+class InputCheck(NamedTuple):
+    """Looking at an input before using it."""
+
+    explain_input: Annotated[
+        bool, typer.Option("--explain-input", help="Show which column is used for what, then stop.")
+    ] = False
+
+
+@under("Groups")
+class Groups(NamedTuple):
+    """How rows are divided into groups."""
+
+    by: Annotated[str | None, typer.Option("--by", metavar="COLUMN", help="One result per value of this column.")] = (
+        None
+    )
+    classwise: Annotated[bool, typer.Option("--classwise", help="A calibrator for each predicted class.")] = False
+    marginal: Annotated[bool, typer.Option("--marginal", help="A calibrator for each class against the rest.")] = False
+    min_group: Annotated[
+        int | None,
+        typer.Option("--min-group", metavar="N", show_default="200", help="Smaller groups use the pooled calibrator."),
+    ] = None
+
+    def resolve(self) -> Any:
+        """What makes a group; None where rows are not divided."""
+        if self.by == "":
+            raise UsageError("--by needs the name of a column", "--by COLUMN")
+        if bool(self.by) + self.classwise + self.marginal > 1:
+            raise UsageError("--by, --classwise and --marginal exclude each other", "keep one of them")
+        if not (self.by or self.classwise or self.marginal):
+            if self.min_group is not None:
+                raise UsageError("--min-group needs --by, --classwise or --marginal", "leave it out")
+            return None
+        from bpmcli.core.calibrators.grouped import COLUMN, MARGINAL, MIN_GROUP, PREDICTED, Grouping
+
+        least = MIN_GROUP if self.min_group is None else whole("--min-group", self.min_group, 1)
+        kind = COLUMN if self.by else PREDICTED if self.classwise else MARGINAL
+        return Grouping(kind, self.by, least)
+
+
+@under("Many or large inputs")
+class Work(NamedTuple):
+    """How many files and rows are processed, and where."""
+
+    pool: Annotated[bool, typer.Option("--pool", help="Treat all inputs as one sample.")] = False
+    jobs: Annotated[
+        int,
+        typer.Option("-j", "--jobs", metavar="N", help="Process this many files in parallel; 0 means one per core."),
+    ] = 1
+    exact: Annotated[bool, typer.Option("--exact", help="Keep every row in memory, however many there are.")] = False
+    summary: Annotated[
+        bool, typer.Option("--summary", help="Reduce rows to a summary (automatic beyond 5 million rows).")
+    ] = False
+    engine: Annotated[str, typer.Option(metavar="ENGINE", help="Run -j with local processes or dask.")] = "local"
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Dask scheduler address; omit to start a local cluster."),
+    ] = None
+
+    def resolve(self) -> Any:
+        """The settings of the engines."""
+        from bpmcli.engines.local import Scale
+
+        whole("-j", self.jobs, 0, MOST_JOBS, "0 means one per core")
+        if self.exact and self.summary:
+            raise UsageError("--exact and --summary exclude each other", "keep one of them")
+        one_of("--engine", self.engine, ("local", "dask"))
+        if self.scheduler and self.engine != "dask":
+            raise UsageError("--scheduler needs --engine dask", f"--engine dask --scheduler {self.scheduler}")
+        mode = "exact" if self.exact else "summary" if self.summary else "auto"
+        return Scale(self.jobs, mode, self.engine, self.scheduler)
