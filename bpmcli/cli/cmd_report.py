@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
-import typer
-
-from bpmcli.cli.options import BatchArgs, CurveArgs, InputArgs, Inputs, QuietArgs, Seed, command
-from bpmcli.errors import BpmError, UsageError
-
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+from bpmcli.cli import console
+from bpmcli.cli.options.calibrating import FairComparison
+from bpmcli.cli.options.command import command_app, only
+from bpmcli.cli.options.measuring import Details, Uncertainty
+from bpmcli.cli.options.reading import Groups, Input, Inputs, Work
+from bpmcli.cli.options.showing import Other, Output
+from bpmcli.cli.outcomes import Outcomes
+from bpmcli.errors import UsageError
 
 LEVEL = 0.95
 REPAIR_SCORES = ("nll", "brier", "ece-debiased", "kept")
 
+PAGE = only("output", help={"output": "The page, an .html file."})
+REPAIR = only(
+    "calibration", help={"calibration": "Also show what each calibrator, fitted to this file, would achieve."}
+)
+BY = only("by", help={"by": "Also show a result for each value of this column."})
 
-@app.command()
-@command
+
 def report(
     inputs: Inputs,
-    out: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="The page, an .html file.")],
-    calibration: Annotated[str | None, typer.Option("--calibration", metavar="FILE", help="Also show what each calibrator, fitted here, would make of the inputs.")] = None,
-    by: Annotated[str | None, typer.Option("--by", metavar="COLUMN", help="Also a result for each value of this column.")] = None,
-    resamples: Annotated[int, typer.Option("--resamples", help="Resamples behind the intervals.")] = 1000,
-    seed: Seed = 0,
     *,
-    read: InputArgs,
-    curve: CurveArgs,
-    batch: BatchArgs,
-    said: QuietArgs,
-) -> int:  # fmt: skip
+    output: Annotated[Output, PAGE],
+    fair: Annotated[FairComparison, REPAIR],
+    groups: Annotated[Groups, BY],
+    uncertainty: Annotated[Uncertainty, only("resamples")],
+    read: Input,
+    work: Annotated[Work, only("jobs")],
+    details: Details,
+    other: Other,
+) -> int:
     """Write one HTML page: a ranking of the models, and for each its verdict, diagram and metrics with intervals.
 
     \b
@@ -37,51 +43,62 @@ def report(
       bpmcli report runs/*.npz -o report.html --calibration val.npz -j 0
       bpmcli report preds.parquet -o report.html --by country
     """
-    from bpmcli.cli import console
-    from bpmcli.engines.local import work
-    from bpmcli.io.outputs import spare_inputs
+    from bpmcli.engines.local import work as each
     from bpmcli.io.paths import expand
     from bpmcli.io.writers import write_text
-    from bpmcli.report.page import check_report, render_report
+    from bpmcli.report.page import render_report
 
-    said.resolve()
-    check_report(out)
-    items = expand(inputs)
+    output.resolve(), work.resolve(), groups.resolve(), uncertainty.resolve()
+    target, items, seed = output.output or "", expand(inputs), other.resolve()
+    calibration = _check_files(target, items, fair)
+    task = _task(read, details, calibration, groups.by, uncertainty.resamples, seed)
+    names = [item.path for item in items]
+    outcomes = Outcomes(len(items))
+    models = [model for _, model in outcomes.good(names, each(task, items, work.jobs), "examining")]
+    if models:
+        failures = [(name, error.message) for name, error in outcomes.failures]
+        write_text(target, render_report(models, failures, calibration))
+        unread = f", {len(failures)} inputs could not be read" if failures else ""
+        console.note(f"{target}: {len(models)} models{unread}")
+    return outcomes.exit_code()
+
+
+app = command_app(report)
+
+
+def _check_files(target: str, items: Sequence[Any], fair: FairComparison) -> str | None:
+    """The file to fit repairs to, if any; refuses what could not be written or judged before the work begins."""
+    from bpmcli.io.outputs import spare_inputs
+    from bpmcli.report.page import check_report
+
+    if not target:
+        raise UsageError("-o is missing", "bpmcli report test.npz -o report.html")
+    check_report(target)
+    spare_inputs(items, target)
+    calibrations = fair.calibration or []
+    if len(calibrations) > 1:
+        raise UsageError("report takes one --calibration", "bpmcli compare calibrators takes several")
+    calibration = calibrations[0] if calibrations else None
     if calibration in [item.path for item in items]:
         raise UsageError(
             f"{calibration} is both an input and --calibration",
             "a repair is judged on other rows than it was fitted to",
         )
-    spare_inputs(items, out)
-    task = _task(read, curve, calibration, by, resamples, seed)
-    results = console.progress(work(task, items, batch.jobs), len(items), "examining")
-    models: list[Any] = []
-    failures: list[tuple[str, str]] = []
-    for item, result in zip(items, results, strict=True):
-        if isinstance(result, BpmError):
-            console.show_error(result)
-            failures.append((item.path, result.message))
-        else:
-            models.append(result)
-    if not models:
-        return 3
-    write_text(out, render_report(models, failures, calibration))
-    console.note(f"{out}: {len(models)} models" + (f", {len(failures)} inputs could not be read" if failures else ""))
-    return 3 if failures else 0
+    return calibration
 
 
-def _task(read: InputArgs, curve: CurveArgs, calibration: str | None, by: str | None, resamples: int, seed: int) -> Any:
+def _task(read: Input, details: Details, calibration: str | None, by: str | None, resamples: int, seed: int) -> Any:
     from bpmcli.core.calibrators import METHODS, FitOptions
     from bpmcli.core.compare.cross_validation import HELD_OUT, Contest
     from bpmcli.core.metrics import METRICS
     from bpmcli.tasks.compare import ComparePair
-    from bpmcli.tasks.measure import Extras, MeasureFile
+    from bpmcli.tasks.measure import MeasureFile, Requested
     from bpmcli.tasks.report import ExamineFile
 
-    options = curve.resolve()
-    extras = Extras(interval=LEVEL, resamples=resamples, seed=seed)
-    measure = MeasureFile(read.resolve(), tuple(METRICS), options, extras)
-    groups = MeasureFile(read.resolve(by), ("tce",), options, extras) if by else None
+    options = details.resolve()
+    wanted = Requested(interval=LEVEL, resamples=resamples, seed=seed)
+    measure = MeasureFile(read.resolve(), tuple(METRICS), options, wanted)
+    groups = MeasureFile(read.resolve(by), ("tce",), options, wanted) if by else None
     compare = None
     if calibration:
         contest = Contest(tuple(METHODS), REPAIR_SCORES, FitOptions(options), 10, 1, seed, ())
