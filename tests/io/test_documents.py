@@ -171,7 +171,7 @@ def test_a_resume_file_that_was_changed_is_refused(run):
     ]
     run(*arguments)
     good = Path("r.jsonl").read_text()
-    assert "3 of 3 data sets are there already" in run(*arguments).err
+    assert "3 of 3 data sets are done already" in run(*arguments).err
     first, *lines = good.splitlines()
     value = json.loads(lines[0])
     for odd in ("x", [], {}, {"ece": "x"}, {"ece": 10**400}, {"ece": [1]}, {"other": 1.0}, None, 5):
