@@ -53,7 +53,7 @@ class GateResult(NamedTuple):
 
     def __str__(self) -> str:
         if self.value is None:
-            return f"{self.input}: {self.metric} could not be computed, so its gate fails"
+            return f"{self.input}: {self.metric} could not be measured, so its gate fails"
         if self.baseline is not None:
             rise = self.value - self.baseline
             verb = "within" if self.passed else "more than"
@@ -111,14 +111,21 @@ def interval_level(interval: float, confidence: float | None, gated: bool) -> fl
     return needed
 
 
-def judge(records: Sequence[Record], limits: Limits, baseline: Record | None) -> list[GateResult]:
-    """Every gate on every input. With a confidence, a limit is broken when the lower confidence limit exceeds it."""
+def judge(
+    records: Sequence[Record], limits: Limits, baseline: Record | None, failed: Sequence[str] = ()
+) -> list[GateResult]:
+    """Every gate on every input; inputs that could not be read (`failed`) fail theirs.
+
+    With a confidence, a limit is broken when the lower confidence limit exceeds it.
+    """
     single = len({record["input"] for record in records}) == 1
     results: list[GateResult] = []
     for record in records:
         results += _absolute(record, limits)
         if baseline is not None:
             results += _rises(record, limits, _matching(record, baseline, single))
+    for name in failed:
+        results += [GateResult(name, metric, limit, None, False) for metric, limit in [*limits.above, *limits.rises]]
     return results
 
 

@@ -158,4 +158,4 @@ def _show(format_: str, documents: Sequence[tuple[str, Any]], to_files: bool) ->
     if to_files:
         show(format_, fits(documents), {"schema": "bpmcli/fits", "version": 1, "fits": [d for _, d in documents]})
     elif sys.stderr.isatty():
-        console.note(render("table", fits(documents), None).rstrip())
+        console.note_table(render("table", fits(documents), None))

@@ -62,7 +62,8 @@ def metrics(
     task = MeasureFile(read.resolve(groups.by), names, options, wanted, scale.mode)
     outcomes = Outcomes(len(items))
     records = _pooled(items, task, scale) if work.pool and len(items) > 1 else _each(items, task, scale, outcomes)
-    results = ci_gate.judge(records, limits, before) if limits.names() else []
+    failed = [failure.input for failure in outcomes.failures]
+    results = ci_gate.judge(records, limits, before, failed) if limits.names() else []
     if records:
         _show(format_, records, _document(options, records, outcomes, results), wanted)
     if output.plot and records:

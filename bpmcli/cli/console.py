@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO, TypeVar
 
+from bpmcli.cli.escape import printable
 from bpmcli.core.data.notices import Notice
 from bpmcli.errors import BpmError
 
@@ -16,6 +17,8 @@ T = TypeVar("T")
 
 quiet = False
 """Set once by main from -q: notes and progress are off, errors are not."""
+
+RED, YELLOW = "31", "33"
 
 PROGRESS_AFTER = 0.5
 """Seconds before a progress bar is worth showing."""
@@ -35,8 +38,8 @@ def _styled(text: str, code: str) -> str:
 
 
 def _wrapped(text: str) -> str:
-    """One line, broken at words where a terminal would break it anywhere. Tables stay as they are."""
-    if not sys.stderr.isatty() or "\n" in text:
+    """One line, broken at words where a terminal would break it anywhere."""
+    if not sys.stderr.isatty():
         return text
     try:
         width = int(os.environ.get("COLUMNS") or os.get_terminal_size(sys.stderr.fileno()).columns)
@@ -46,10 +49,24 @@ def _wrapped(text: str) -> str:
     return textwrap.fill(text, max(width, 20), subsequent_indent=hang, break_long_words=False, break_on_hyphens=False)
 
 
+def say(text: str, colour: str = "", word: str = "") -> None:
+    """A line on standard error, also when quiet; `word`, or all of it, in a colour."""
+    line = _wrapped(printable(text))
+    if colour:
+        line = line.replace(word, _styled(word, colour), 1) if word else _styled(line, colour)
+    print(line, file=sys.stderr)
+
+
 def note(text: str) -> None:
     """Something worth knowing."""
     if not quiet:
-        print(_wrapped(text), file=sys.stderr)
+        say(text)
+
+
+def note_table(text: str) -> None:
+    """A rendered table that is worth knowing."""
+    if not quiet:
+        print(text.rstrip(), file=sys.stderr)
 
 
 def show_notices(notices: Iterable[Notice], where: str = "") -> None:
@@ -58,22 +75,21 @@ def show_notices(notices: Iterable[Notice], where: str = "") -> None:
         return
     for item in dict.fromkeys(notices):
         place = f"{where}: " if where else ""
-        print(_wrapped(f"note: {place}{item}").replace("note:", _styled("note:", "33"), 1), file=sys.stderr)
+        say(f"note: {place}{item}", YELLOW, "note:")
         if item.hint:
-            print(_wrapped(f"  hint: {item.hint}"), file=sys.stderr)
+            say(f"  hint: {item.hint}")
 
 
 def show_error(error: BpmError) -> None:
     """Two lines: what and where, and the simplest fix."""
-    text = _wrapped(f"bpmcli: error: {error.message}")
-    print(text.replace("error:", _styled("error:", "31"), 1), file=sys.stderr)
+    say(f"bpmcli: error: {error.message}", RED, "error:")
     if error.hint:
-        print(_wrapped(f"  hint: {error.hint}"), file=sys.stderr)
+        say(f"  hint: {error.hint}")
 
 
 def fail(text: str) -> None:
-    """A verdict: shown even when quiet."""
-    print(_styled(_wrapped(text), "31"), file=sys.stderr)
+    """A gate that failed: shown even when quiet."""
+    say(text, RED)
 
 
 def progress(items: Iterable[T], total: int, what: str) -> Iterable[T]:

@@ -62,7 +62,7 @@ def shorten_inputs(table: Table) -> Table:
     if not folder.strip("/") or table.columns[0] != "input":
         return table
     rows = [[str(row[0])[len(folder) :], *row[1:]] for row in table.rows]
-    return Table(table.columns, rows, f"{folder}: {table.title}")
+    return Table(table.columns, rows, f"{folder}: {' '.join(table.heading)}")
 
 
 def _target(record: Record) -> str:

@@ -7,6 +7,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from bpmcli.cli import streams
+from bpmcli.cli.escape import markdown, printable
+from bpmcli.io.stdout import data_stream
+
 Cell = str | float | int | bool | None
 
 
@@ -15,7 +19,14 @@ class Table(NamedTuple):
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
-    title: str = ""
+    title: str | Sequence[str] = ""
+    """One line, or several."""
+
+    @property
+    def heading(self) -> list[str]:
+        """The lines of the title, safe to print."""
+        lines = [self.title] if isinstance(self.title, str) else self.title
+        return [printable(line) for line in lines if line]
 
 
 def render(format_: str, table: Table, document: Any) -> str:
@@ -37,27 +48,26 @@ def show(format_: str, table: Table, document: Any) -> None:
         if format_ == "table" and sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
             _rich(table)
         else:
-            sys.stdout.write(render(format_, table, document))
+            stream = data_stream() if format_ in ("csv", "json") else sys.stdout
+            stream.write(render(format_, table, document))
         sys.stdout.flush()
     except BrokenPipeError:
         # A gate must still fail although nobody reads the table.
-        from bpmcli.cli import forget_stdout
-
-        forget_stdout()
+        streams.forget(sys.stdout)
 
 
 LONGEST_RULE = 40
 
 
 def short(value: Cell) -> str:
-    """A value for reading: five decimals, a dash for what is missing."""
+    """A value for reading: five decimals, a dash for what is missing, no control characters."""
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.5f}" if abs(value) < 1e5 else f"{value:.6g}"
-    return str(value)
+    return printable(str(value))
 
 
 def _numeric(table: Table) -> list[bool]:
@@ -67,26 +77,28 @@ def _numeric(table: Table) -> list[bool]:
 
 def _plain(table: Table) -> str:
     cells = [[short(v) for v in row] for row in table.rows]
-    widths = [max([len(name), *(len(row[i]) for row in cells)]) for i, name in enumerate(table.columns)]
+    names = [printable(name) for name in table.columns]
+    widths = [max([len(name), *(len(row[i]) for row in cells)]) for i, name in enumerate(names)]
     right = _numeric(table)
 
     def line(values: Sequence[str]) -> str:
         padded = [v.rjust(w) if r else v.ljust(w) for v, w, r in zip(values, widths, right, strict=True)]
         return "  ".join(padded).rstrip() + "\n"
 
-    head = f"{table.title}\n" if table.title else ""
+    head = "".join(f"{each}\n" for each in table.heading)
     # A sentence in the last column needs no line under its whole length.
     rule = line(["-" * w for w in widths[:-1]] + ["-" * min(widths[-1], LONGEST_RULE)])
-    return head + line(list(table.columns)) + rule + "".join(line(row) for row in cells)
+    return head + line(names) + rule + "".join(line(row) for row in cells)
 
 
 def _markdown(table: Table) -> str:
     def line(values: Sequence[str]) -> str:
-        return "| " + " | ".join(v.replace("|", "\\|") for v in values) + " |\n"
+        return "| " + " | ".join(values) + " |\n"
 
     rule = line(["--:" if r else "---" for r in _numeric(table)])
-    head = f"**{table.title}**\n\n" if table.title else ""
-    return head + line(list(table.columns)) + rule + "".join(line([short(v) for v in row]) for row in table.rows)
+    head = "".join(f"**{markdown(each)}**\n\n" for each in table.heading)
+    body = "".join(line([markdown(short(v)) for v in row]) for row in table.rows)
+    return head + line([markdown(name) for name in table.columns]) + rule + body
 
 
 def _csv(table: Table) -> str:
@@ -109,11 +121,15 @@ def _rich(table: Table) -> None:
     console = Console()
     right = _numeric(table)
     for number, chosen in enumerate(_fitting(table, console.width)):
-        if table.title and number == 0:
-            console.print(Text(table.title, style="italic"))  # not RichTable's, which wraps at the table's width
+        if table.heading and number == 0:
+            console.print(
+                Text("\n".join(table.heading), style="italic")
+            )  # not RichTable's, which wraps at the table's width
         drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
         for i in chosen:
-            drawn.add_column(Text(table.columns[i]), justify="right" if right[i] else "left", overflow="fold")
+            drawn.add_column(
+                Text(printable(table.columns[i])), justify="right" if right[i] else "left", overflow="fold"
+            )
         for row in table.rows:
             drawn.add_row(*(Text(short(row[i]), style="dim" if row[i] is None else "") for i in chosen))
         console.print(drawn)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from bpmcli.errors import BpmError
+from bpmcli.errors import BpmError, DataError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -49,12 +49,21 @@ def outcome(function: Callable[[Item], Result], item: Item) -> Result | BpmError
         return function(item)
     except BpmError as error:
         return error
+    except BrokenPipeError:  # the reader of standard output has gone: nobody wants the rest
+        raise
     except Exception as error:
+        if isinstance(error, OSError) and error.strerror:
+            return DataError(
+                f"{error.filename or _name(item)}: {error.strerror}", "is the disk full, or the file gone?"
+            )
         if os.environ.get("BPMCLI_DEBUG"):
             raise
-        name = getattr(item, "path", None) or str(item)[:200]
-        text = f"{name}: internal error: {type(error).__name__}: {error}"
+        text = f"{_name(item)}: internal error: {type(error).__name__}: {error}"
         return BpmError(text, "this is a bug; BPMCLI_DEBUG=1 shows where")
+
+
+def _name(item: object) -> str:
+    return str(getattr(item, "path", None) or item)[:200]
 
 
 def work(function: Callable[[Item], Result], items: Iterable[Item], jobs: int = 1) -> Iterator[Result | BpmError]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from bpmcli.errors import DataError
 from bpmcli.io.remote import is_remote, local_path
+from bpmcli.io.stdout import data_stream
 
 STDOUT = "-"
 PART = ".part"
@@ -109,7 +109,7 @@ def _sent(path: str) -> Iterator[str]:
 def write_text(path: str, text: str) -> None:
     """A text file, or standard output for `-`."""
     if path == STDOUT:
-        sys.stdout.write(text)
+        data_stream().write(text)
         return
     with atomic_path(path) as temporary:
         Path(temporary).write_text(text, encoding="utf-8")

@@ -8,6 +8,7 @@ the value that is wrong: `results[0].target: must be …`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -28,9 +29,14 @@ DEEPEST = 40
 LARGEST_INTEGER = 1 << 63
 
 
+_UNSAFE = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+"""Terminal commands, invisible characters, and the bytes of names that are not UTF-8."""
+
+
 def dumps(document: Any) -> str:
-    """JSON with full precision; NaN and infinity never reach it."""
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    """JSON with full precision and without control characters; NaN and infinity never reach it."""
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def load_document(path: str, kind: Kind) -> dict[str, Any]:
@@ -110,9 +116,10 @@ def _check_values(value: Any, path: str, depth: int, hint: str) -> None:
 
 
 def _check_text(text: str, path: str, hint: str) -> None:
+    """Bytes of file names that are not UTF-8 (U+DC80 to U+DCFF) are text as far as Python is concerned."""
     if not text.isascii():
         try:
-            text.encode()
+            text.encode(errors="surrogateescape")
         except UnicodeEncodeError:
             raise DataError(f"{path}: holds half of a surrogate pair, which is not text", hint) from None
 

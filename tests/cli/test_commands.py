@@ -480,7 +480,7 @@ def test_gate_measures_what_was_not_asked_for(run):
 
 def test_gate_on_a_metric_that_cannot_be_computed_fails(run):
     np.savez("few.npz", confidence=[0.2, 0.9], hits=[0, 1])
-    assert "could not be computed" in run("metrics", "few.npz", "--fail-above", "tce-bpm=0.9", code=1).err
+    assert "could not be measured" in run("metrics", "few.npz", "--fail-above", "tce-bpm=0.9", code=1).err
 
 
 @pytest.mark.parametrize("gate", ["ece=nan", "ece=inf", "ece=", "ece", "ece=x", "brier=0.1", "=0.1"])

@@ -78,7 +78,12 @@ def one_input(found: Compared, contest: Contest, kind: str, rank_by: str) -> Tab
     for m in methods:
         rows.append([m, *(_marked(at[m, n]) for n in names)])
         rows.append(["  ±", *(_short_error(at[m, n]) for n in names)])
-    title = f"{_what(pair, part, contest, kind)}\n{_choice(scores, kind, rank_by)}\n{_legend(kind)}{_caveat(rank_by)}"
+    title = [
+        _what(pair, part, contest, kind),
+        _choice(scores, kind, rank_by),
+        *_legend(kind),
+        ranking_caveat(rank_by) or "",
+    ]
     return Table(["calibrator", *names], rows, title)
 
 
@@ -90,11 +95,12 @@ def _learning(pair: Pair, scores: Sequence[CalibratorScore], contest: Contest, r
     for m in methods:
         rows.append([m, *(_marked(at[m, n]) for n in sizes)])
         rows.append(["  ±", *(_short_error(at[m, n]) for n in sizes)])
+    draws = contest.folds * contest.repeats
     title = (
-        f"{pair.evaluation}: held-out {rank_by} by number of calibration rows, mean of {contest.folds * contest.repeats} "
-        f"draws and its standard error; * best{_caveat(rank_by)}"
+        f"{pair.evaluation}: held-out {rank_by} by number of calibration rows, mean of {draws} draws "
+        "and its standard error; * best"
     )
-    return Table(["calibrator", *(str(n) for n in sizes)], rows, title)
+    return Table(["calibrator", *(str(n) for n in sizes)], rows, [title, ranking_caveat(rank_by) or ""])
 
 
 def ranking(places: Sequence[Rank], contest: Contest, kind: str, rank_by: str, inputs: int) -> Table:
@@ -106,11 +112,8 @@ def ranking(places: Sequence[Rank], contest: Contest, kind: str, rank_by: str, i
         sizes = sorted({p.calibration_rows or 0 for p in places})
         at = {(p.method, p.calibration_rows): p.mean_rank for p in places if p.score == rank_by}
         rows: list[list[Cell]] = [[m, *(_place(at.get((m, n))) for n in sizes)] for m in methods]
-        title = (
-            f"{stamp}mean rank by {rank_by} over {inputs} inputs, by number of calibration rows; 1 is best"
-            f"{_caveat(rank_by)}"
-        )
-        return Table(["calibrator", *(str(n) for n in sizes)], rows, title)
+        title = f"{stamp}mean rank by {rank_by} over {inputs} inputs, by number of calibration rows; 1 is best"
+        return Table(["calibrator", *(str(n) for n in sizes)], rows, [title, ranking_caveat(rank_by) or ""])
     at_score = {(p.method, p.score): p for p in places}
     names = [n for n in contest.names if any(p.score == n for p in places)]
     rows = []
@@ -121,9 +124,9 @@ def ranking(places: Sequence[Rank], contest: Contest, kind: str, rank_by: str, i
         rows.append([m, *counts, *(_place(p.mean_rank if p else None) for p in ranked)])
     title = (
         f"{stamp}mean rank over {inputs} inputs, 1 is best; ordered by {rank_by}; 'best' and 'close' are counted by "
-        f"{rank_by} (close: best or not significantly worse, {STATED[kind]}){_caveat(rank_by)}"
+        f"{rank_by} (close: best or not significantly worse, {STATED[kind]})"
     )
-    return Table(["calibrator", "inputs", "best", "close", *names], rows, title)
+    return Table(["calibrator", "inputs", "best", "close", *names], rows, [title, ranking_caveat(rank_by) or ""])
 
 
 def _ordered(scores: Sequence[CalibratorScore], rank_by: str) -> list[str]:
@@ -151,16 +154,11 @@ def _choice(scores: Sequence[CalibratorScore], kind: str, rank_by: str) -> str:
     return f"by {rank_by}: {' and '.join(best) or 'none'} best; not significantly worse: {', '.join(close) or 'none'}"
 
 
-def _legend(kind: str) -> str:
+def _legend(kind: str) -> tuple[str, str]:
     return (
-        f"* best, ~ not significantly worse ({STATED[kind]})\n"
-        "brier, nll: predicted class only; kept: share of rows whose predicted class is unchanged"
+        f"* best, ~ not significantly worse ({STATED[kind]})",
+        "brier, nll: predicted class only; kept: share of rows whose predicted class is unchanged",
     )
-
-
-def _caveat(rank_by: str) -> str:
-    caveat = ranking_caveat(rank_by)
-    return f"\n{caveat}" if caveat else ""
 
 
 def _marked(score: CalibratorScore) -> str:

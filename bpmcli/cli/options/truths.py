@@ -11,7 +11,7 @@ from bpmcli.cli.options.command import under
 from bpmcli.errors import UsageError
 
 TRUTH = "Known truth"
-MOST_ROWS, MOST_SIZES, MOST_RUNS = 1_000_000_000, 1000, 100_000
+MOST_ROWS, MOST_SIZES, MOST_RUNS = 10_000_000, 1000, 100_000
 
 
 @under(TRUTH)

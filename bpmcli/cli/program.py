@@ -1,0 +1,195 @@
+"""The program: finds a command, imports and runs it, and turns whatever happens into an exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from bpmcli import __version__
+from bpmcli.cli import console, streams
+from bpmcli.errors import BpmError
+
+DEBUG = "BPMCLI_DEBUG"
+"""Environment variable: bugs show their traceback, libraries their warnings."""
+
+# Before numpy is imported: sums that BLAS splits among threads would depend on their number, here and in workers.
+for _name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+COMMANDS = {
+    "fit": "Fit a calibration curve and write its parameters.",
+    "apply": "Calibrate files with fitted parameters.",
+    "metrics": "Measure calibration error; gate a CI job on it.",
+    "report": "Write one HTML page about the calibration of one or more models.",
+    "summarize": "Reduce files of any size to a small summary that metrics and fit read.",
+    "simulate": "Draw data whose true calibration error is known.",
+    "compare": "Compare metrics or calibrators, on files or on known truth.",
+}
+
+
+class _Commands(TyperGroup):
+    """Imports a command's module when it is called, so that others cost nothing."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"bpmcli.cli.cmd_{cmd_name}")
+        found = typer.main.get_command(module.app)
+        found.name, found.short_help = cmd_name, COMMANDS[cmd_name]
+        return found
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+HELP = """Measure and fix a classifier's calibration from the command line.
+
+\b
+  bpmcli metrics test.npz                         how far off is the confidence
+  bpmcli fit val.npz -o params.json               fit a calibration curve
+  bpmcli apply params.json test.npz -o out.npz    calibrated probabilities
+"""
+
+app = typer.Typer(
+    cls=_Commands,
+    help=HELP,
+    rich_markup_mode=None,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"bpmcli {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Show the version."),
+) -> None:
+    """Replaced by HELP."""
+
+
+root.__doc__ = None
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit code."""
+    stderr, code = streams.prepare(), 0
+    try:
+        code = _run(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader has gone (`| head`), which is not an error
+        streams.forget(sys.stdout)
+        return code
+    except OSError as error:
+        # The rest of the output could not be written: a full disk shows only when the buffer is emptied.
+        return _foreign(error)
+    finally:
+        streams.restore(stderr)
+
+
+def _run(arguments: list[str]) -> int:
+    console.quiet = False
+    try:
+        # Not .main(): that one ends the process with 1 when a pipe is closed.
+        command = typer.main.get_command(app)
+        with command.make_context("bpmcli", arguments[:] or ["--help"]) as context:
+            return int(command.invoke(context) or 0)
+    except typer.Exit as done:
+        return done.exit_code if arguments else 2
+    except BpmError as error:
+        console.show_error(error)
+        return error.exit_code
+    except KeyboardInterrupt as stop:
+        terminated = isinstance(stop, _Terminated)
+        console.say("bpmcli: terminated" if terminated else "bpmcli: interrupted")
+        return 143 if terminated else 130
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        return _foreign(error)
+
+
+def _foreign(error: Exception) -> int:
+    """Errors that are not ours: typer's usage errors, the operating system's; anything else is a bug."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(error)
+        return 2
+    format_message = getattr(error, "format_message", None)
+    if format_message is not None:
+        context = getattr(error, "ctx", None)
+        hint = f"see {context.command_path} --help" if context is not None else "see bpmcli --help"
+        console.show_error(BpmError(format_message().rstrip("."), hint))
+        return 2
+    if type(error).__name__ == "Abort":
+        return 130
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        console.show_error(BpmError(f"{where}{error.strerror}", "is the disk full, or the target gone?"))
+        if not error.filename:
+            streams.forget(sys.stdout)
+        return 3
+    if isinstance(error, MemoryError):
+        console.show_error(BpmError("out of memory", "process the files one at a time, or split them"))
+        return 70
+    if os.environ.get(DEBUG):
+        raise error
+    console.show_error(
+        BpmError(f"internal error: {type(error).__name__}: {error}", f"this is a bug; {DEBUG}=1 shows where")
+    )
+    return 70
+
+
+class _Terminated(KeyboardInterrupt):
+    """An interrupt by SIGTERM."""
+
+
+def run_as_process() -> int:
+    """Run the command line of this process. From now on a signal is an exception, so that temporary files and worker
+    processes are removed."""
+
+    def interrupt(number: int, frame: Any) -> None:
+        # Once is enough: a second signal must not interrupt the tidying up.
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, signal.SIG_IGN)
+        raise _Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+    if not os.environ.get(DEBUG):
+        _silence_libraries()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(each) != signal.SIG_IGN:
+            signal.signal(each, interrupt)
+    return main()
+
+
+def _silence_libraries() -> None:
+    """Warnings and exceptions that a library can only print would appear with source lines, here and in workers."""
+    warnings.simplefilter("ignore")
+    os.environ.setdefault("PYTHONWARNINGS", "ignore")
+
+    def unraisable(found: Any) -> None:
+        if isinstance(found.exc_value, KeyboardInterrupt):  # lost in a callback: the process must end all the same
+            terminated = isinstance(found.exc_value, _Terminated)
+            os._exit(143 if terminated else 130)
+
+    sys.unraisablehook = unraisable
+    threading.excepthook = lambda found: None

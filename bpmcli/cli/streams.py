@@ -1,0 +1,109 @@
+"""Standard output and standard error, whatever the caller has done to them: closed, full, or not UTF-8.
+
+That messages cannot be written never changes the exit code. That data cannot be written is an error.
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import os
+import sys
+from typing import Any, BinaryIO, TextIO, cast
+
+ASCII = {"…": "...", "±": "+-", "−": "-", "–": "-", "→": "->", "≤": "<=", "≥": ">=", "√": "sqrt", "·": "*"}
+"""Characters of our own tables and messages, for terminals that cannot show them."""
+
+
+def _replace(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Characters that a stream cannot encode: names that are not UTF-8 keep their bytes, others are spelled out."""
+    assert isinstance(error, UnicodeEncodeError)
+    out = b""
+    for character in error.object[error.start : error.end]:
+        code = ord(character)
+        if 0xDC80 <= code <= 0xDCFF:
+            out += bytes([code - 0xDC00])
+        else:
+            out += ASCII.get(character, character).encode("ascii", "backslashreplace")
+    return out, error.end
+
+
+def prepare() -> TextIO:
+    """Make the standard streams safe to use. Returns standard error as it was, to be put back by `restore`."""
+    _fill_closed_descriptors()
+    codecs.register_error("bpmcli", _replace)
+    if sys.stdout is None:
+        sys.stdout = cast(TextIO, _Closed())
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="bpmcli")
+    before = sys.stderr
+    sys.stderr = cast(TextIO, _Messages(before))
+    return before
+
+
+def restore(stderr: TextIO) -> None:
+    """Put standard error back."""
+    sys.stderr.flush()
+    sys.stderr = stderr
+
+
+def forget(stream: TextIO) -> None:
+    """Send what is still to come, the flush at exit included, nowhere."""
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
+
+
+def _fill_closed_descriptors() -> None:
+    """Keep 0, 1 and 2 taken: otherwise the next file to be opened would become standard output."""
+    number = os.open(os.devnull, os.O_RDWR)
+    while number < 3:
+        number = os.open(os.devnull, os.O_RDWR)
+    os.close(number)
+
+
+class _Closed:
+    """Standard output that was closed (`>&-`): fine for commands that write nothing to it."""
+
+    encoding = "utf-8"
+
+    @property
+    def buffer(self) -> BinaryIO:
+        raise OSError(errno.EBADF, "standard output is closed")
+
+    def write(self, data: Any) -> int:
+        raise OSError(errno.EBADF, "standard output is closed")
+
+    def flush(self) -> None:
+        pass
+
+    def isatty(self) -> bool:
+        return False
+
+    def fileno(self) -> int:
+        return 1
+
+
+class _Messages:
+    """Standard error. A reader that has gone (`2>&1 | head`) or a full disk only costs the messages."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        try:
+            return self.stream.write(text)
+        except OSError:
+            forget(self.stream)
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self.stream.flush()
+        except OSError:
+            forget(self.stream)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)

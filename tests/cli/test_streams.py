@@ -1,0 +1,254 @@
+"""What the caller does to the standard streams, to names and to the process never changes what the exit code means."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, SAMPLE_DATA
+
+from bpmcli.cli.escape import markdown, printable
+
+TEST, VAL = SAMPLE_DATA / "digits_test.npz", SAMPLE_DATA / "digits_val.npz"
+CSV = SAMPLE_DATA / "digits_overconfident.csv"
+BPMCLI = f"{sys.executable} -m bpmcli"
+EVIL = "\x1b[31mred\x07\nnext|line\x9b2J\u202e"
+needs_full = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+
+
+def shell(command: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    """A command line of bash; `bpmcli` in it is this checkout."""
+    env = {**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH", str(ROOT)), **environment}
+    env.pop("BPMCLI_DEBUG", None)
+    text = f'bpmcli() {{ {BPMCLI} "$@"; }}; {command}'
+    return subprocess.run(["bash", "-c", text], cwd=cwd, env=env, capture_output=True, timeout=120, check=False)
+
+
+@pytest.fixture
+def params(tmp_path: Path) -> Path:
+    ran = shell(f"bpmcli fit {VAL} -o params.json", tmp_path)
+    assert ran.returncode == 0, ran
+    return tmp_path
+
+
+# Streams that fail
+
+
+@needs_full
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("bpmcli metrics nope.csv 2>/dev/full", 3),
+        (f"bpmcli metrics {TEST} --fail-above ece=0.0001 2>/dev/full", 1),
+        (f"bpmcli metrics {CSV} 2>/dev/full", 0),
+        ("bpmcli metrics nope.csv 2>&-", 3),
+        (f"bpmcli metrics {TEST} --fail-above ece=0.0001 2>&-", 1),
+        (f"bpmcli metrics {TEST} >/dev/full", 3),
+        (f"bpmcli metrics {TEST} -f json >/dev/full", 3),
+        ("bpmcli simulate D1 -n 2000 >/dev/full", 3),
+        ("bpmcli apply params.json digits.csv >/dev/full", 3),
+        ("bpmcli apply params.json digits.csv -o /dev/full", 3),
+        ("bpmcli apply params.json digits.csv >/dev/null", 0),
+        ("bpmcli apply params.json digits.csv >&-", 3),
+        ("bpmcli fit digits.csv >&-", 3),
+        (f"bpmcli metrics {TEST} >&-", 3),
+        ("bpmcli apply params.json digits.csv -o out.csv >&-", 0),
+        ("bpmcli apply params.json digits.csv -o out.csv >&- 2>&-", 0),
+        ("bpmcli metrics digits.csv <&- >&- 2>&-", 3),
+        ("bpmcli --help >/dev/full", 3),
+        ("bpmcli --help >&-", 3),
+    ],
+)
+def test_a_stream_that_fails_does_not_change_the_exit_code(params, command, code):
+    (params / "digits.csv").write_bytes(CSV.read_bytes())
+    ran = shell(command, params)
+    assert ran.returncode == code, ran
+    assert b"Traceback" not in ran.stderr
+    assert b"Exception ignored" not in ran.stderr
+    assert (params / "digits.csv").read_bytes() == CSV.read_bytes()
+    if "-o out.csv" in command:
+        assert len((params / "out.csv").read_bytes().splitlines()) == len(CSV.read_bytes().splitlines())
+
+
+@pytest.mark.parametrize("quiet", ["", "-q"])
+@pytest.mark.parametrize("command", ["apply params.json digits.csv", f"metrics {TEST}", "simulate D1 -n 300000"])
+def test_a_reader_that_leaves_ends_the_command_quietly(params, command, quiet):
+    (params / "digits.csv").write_bytes(CSV.read_bytes() + b"".join(CSV.read_bytes().splitlines(True)[1:]) * 50)
+    ran = shell(f"bpmcli {command} {quiet} 2>err | head -1; echo ${{PIPESTATUS[0]}}", params)
+    assert ran.stdout.splitlines()[-1] == b"0", (ran, (params / "err").read_text())
+    assert "error" not in (params / "err").read_text()
+
+
+# Encodings and names
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+@pytest.mark.parametrize("format_", ["table", "json", "csv", "markdown"])
+@pytest.mark.parametrize("name", [b"\xc3\xa9\xf0\x9f\x8e\x89.npz", b"\xff\xfe.npz"], ids=["emoji", "not utf-8"])
+def test_no_encoding_and_no_name_is_a_bug(tmp_path, encoding, format_, name):
+    if sys.platform != "linux":
+        pytest.skip("other systems refuse such names")
+    (tmp_path / os.fsdecode(name)).write_bytes(TEST.read_bytes())
+    ran = shell(f"bpmcli metrics *.npz -m ece -f {format_}", tmp_path, PYTHONIOENCODING=encoding)
+    assert ran.returncode == 0, ran
+    assert ran.stdout
+    if format_ == "json":
+        assert json.loads(ran.stdout)["results"][0]["input"] == os.fsdecode(name)
+    if format_ == "csv":
+        assert name in ran.stdout
+
+
+def test_a_name_that_is_not_utf8_goes_through_a_batch(params):
+    if sys.platform != "linux":
+        pytest.skip("other systems refuse such names")
+    (params / "in").mkdir()
+    (params / "in" / os.fsdecode(b"\xff.npz")).write_bytes(TEST.read_bytes())
+    for done in ("1 of 1", None)[::-1]:
+        ran = shell("bpmcli apply params.json in --output-dir out", params)
+        assert ran.returncode == 0, ran
+        assert done is None or done.encode() in ran.stderr, "the second run finds the record of the first"
+    assert os.fsdecode(b"\xff.npz") in os.listdir(params / "out")
+    ran = shell("bpmcli fit in/*.npz -o p2.json && bpmcli apply p2.json in/*.npz -o out.npz", params)
+    assert ran.returncode == 0, ran
+
+
+@pytest.mark.parametrize("format_", ["table", "markdown", "json"])
+def test_values_of_a_file_cannot_reach_the_terminal(tmp_path, format_):
+    site = f'"{EVIL}"'
+    rows = [f"0.{60 + i % 40},{int(i % 3 > 0)},{site}" for i in range(300)]
+    (tmp_path / "evil\x1b]0;title\x07\nx.csv").write_text("confidence,hit,site\n" + "\n".join(rows) + "\n")
+    ran = shell(f"bpmcli metrics evil* --by site -m ece -f {format_}; bpmcli metrics evil* --logits nope", tmp_path)
+    for stream in (ran.stdout, ran.stderr):
+        for bad in ("\x1b", "\x07", "\x9b", "\u202e"):
+            assert bad.encode() not in stream, stream
+    assert b"red" in ran.stdout
+    assert len(ran.stderr.splitlines()) <= 4, ran.stderr
+    if format_ == "markdown":
+        lines = [line for line in ran.stdout.decode().splitlines() if line.startswith("|")]
+        assert len({line.replace("\\|", "").count("|") for line in lines}) == 1, lines
+    if format_ == "json":
+        assert json.loads(ran.stdout)["results"][0]["group"] == EVIL
+
+
+def test_the_method_of_a_parameter_file_cannot_reach_the_terminal(params):
+    document = json.loads((params / "params.json").read_text())
+    (params / "params.json").write_text(json.dumps({**document, "method": EVIL}))
+    ran = shell(f"bpmcli apply params.json {CSV} -o out.csv", params)
+    assert ran.returncode == 3
+    assert b"\x1b" not in ran.stderr
+    assert len(ran.stderr.splitlines()) <= 2
+
+
+@pytest.mark.parametrize("option", ["--schemes", "--format", "--binning", "--fail-above", "-m", "--nope"])
+def test_values_of_options_cannot_reach_the_terminal(tmp_path, option):
+    env = {**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH", str(ROOT))}
+    argv = [sys.executable, "-m", "bpmcli", "metrics", str(TEST), option, EVIL]
+    ran = subprocess.run(argv, capture_output=True, cwd=tmp_path, env=env, check=False)
+    assert ran.returncode == 2, ran
+    assert b"\x1b" not in ran.stderr
+    assert len(ran.stderr.splitlines()) <= 2
+
+
+def test_escapes_say_what_was_there():
+    assert printable("a\x1b[1m\n\t\x7f\x9b\u202e\udcff é→🎉") == r"a\x1b[1m\n\t\x7f\x9b\u202e\xff é→🎉"
+    assert markdown("a|b`c`<b>[x](y)*") == r"a\|b\`c\`\<b>\[x\](y)\*"
+
+
+# Signals
+
+EARLY = """
+import os, signal, sys
+class Send:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            os.kill(os.getpid(), {number})
+sys.meta_path.insert(0, Send())
+sys.argv = ["bpmcli", "metrics", {file!r}]
+from bpmcli.cli import entry
+entry()
+"""
+IMPORTED = ["typer", "inspect", "bpmcli.cli.cmd_metrics", "numpy", "bpmcli.io.readers", "bpmcli.core.metrics.registry"]
+
+
+@pytest.mark.parametrize("name", IMPORTED)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_during_any_import_ends_the_program(tmp_path, name, number, code):
+    env = {**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH", str(ROOT))}
+    env.pop("BPMCLI_DEBUG", None)
+    text = EARLY.format(name=name, number=int(number), file=str(TEST))
+    ran = subprocess.run([sys.executable, "-c", text], capture_output=True, env=env, cwd=tmp_path, check=False)
+    assert ran.returncode == code, ran
+    assert ran.stderr in (b"bpmcli: interrupted\n", b"bpmcli: terminated\n")
+    assert ran.stdout == b""
+
+
+ENDLESS = {
+    "compare": ["compare", "metrics", "--truth", "D1", "-n", "2000", "--runs", "100000"],
+    "noise": ["metrics", str(TEST), "--noise-floor", "--noise-runs", "100000"],
+    "intervals": ["metrics", str(TEST), "-m", "all", "--interval", "0.95", "--resamples", "1000000"],
+    "calibrators": ["compare", "calibrators", str(TEST), "--repeats", "1000"],
+    "fifo": ["metrics", "fifo.csv"],
+    "simulate": ["simulate", "D1", "-n", "10000000", "-o", "d1.csv"],
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_every_command(tmp_path, name, number, code):
+    os.mkfifo(tmp_path / "fifo.csv")
+    env = {**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH", str(ROOT))}
+    env.pop("BPMCLI_DEBUG", None)
+    argv = [sys.executable, "-m", "bpmcli", *ENDLESS[name]]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, env=env)
+    time.sleep(2)
+    assert process.poll() is None, process.communicate()
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == code, (out, err)
+    assert [line for line in err.splitlines() if not line.startswith((b"note:", b"  hint:"))] in (
+        [b"bpmcli: interrupted"],
+        [b"bpmcli: terminated"],
+    )
+    assert sorted(os.listdir(tmp_path)) == ["fifo.csv"], "nothing is left behind"
+
+
+# Warnings and exceptions of libraries
+
+
+def test_warnings_of_libraries_stay_silent_here_and_in_workers(tmp_path):
+    text = (
+        "import sys, warnings, bpmcli.cli.program as program\n"
+        "def run(argv=None):\n"
+        "    warnings.warn('from a library', RuntimeWarning)\n"
+        "    class Bad:\n"
+        "        def __del__(self): raise ValueError('lost')\n"
+        "    Bad()\n"
+        "    import subprocess\n"
+        "    child = 'import warnings; warnings.warn(\"from a worker\", RuntimeWarning)'\n"
+        "    return subprocess.run([sys.executable, '-c', child]).returncode\n"
+        "program.main = run\n"
+        "sys.exit(program.run_as_process())\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    env.pop("BPMCLI_DEBUG", None)
+    ran = subprocess.run([sys.executable, "-c", text], capture_output=True, env=env, cwd=tmp_path, check=False)
+    assert (ran.returncode, ran.stderr) == (0, b"")
+
+
+# Gates
+
+
+def test_a_gate_is_shown_when_an_input_cannot_be_read(run):
+    ran = run("metrics", TEST, "nope.npz", "--fail-above", "ece=0.0001", code=3)
+    assert f"gate failed: {TEST}: ece = " in ran.err
+    assert "gate failed: nope.npz: ece could not be measured, so its gate fails" in ran.err
+    ran = run("metrics", "nope.npz", "--fail-above", "ece=0.5", code=3)
+    assert "gate failed: nope.npz" in ran.err
+    ran = run("metrics", TEST, "nope.npz", "--fail-above", "ece=0.5", "-f", "json", code=3)
+    assert [gate["passed"] for gate in json.loads(ran.out)["gates"]] == [True, False]
