@@ -44,6 +44,8 @@ def render(format_: str, table: Table, document: Any) -> str:
 
 def show(format_: str, table: Table, document: Any) -> None:
     """Print to standard output; on a terminal a table is drawn with rich."""
+    if isinstance(sys.stdout, streams.Closed):
+        return
     try:
         if format_ == "table" and sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
             _rich(table)

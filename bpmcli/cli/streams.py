@@ -33,7 +33,7 @@ def prepare() -> TextIO:
     _fill_closed_descriptors()
     codecs.register_error("bpmcli", _replace)
     if sys.stdout is None:
-        sys.stdout = cast(TextIO, _Closed())
+        sys.stdout = cast(TextIO, Closed())
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
@@ -64,8 +64,8 @@ def _fill_closed_descriptors() -> None:
     os.close(number)
 
 
-class _Closed:
-    """Standard output that was closed (`>&-`): fine for commands that write nothing to it."""
+class Closed:
+    """Standard output that was closed (`>&-`): an error for data; a table that nobody wants is not shown."""
 
     encoding = "utf-8"
 

@@ -32,7 +32,7 @@ def spoken(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO) -> str:
         BpmError("a message with error: and many words " * 3, "a hint of more than fifty characters " * 2)
     )
     console.note("a note of more than fifty characters, which is a lot of them")
-    console.note("a  table\n-  -----\n" + "x" * 60)
+    console.note_table("a  table\n-  -----\n" + "x" * 60)
     console.fail("gate failed: " + "word " * 20)
     return stream.getvalue()
 
