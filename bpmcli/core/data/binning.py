@@ -1,4 +1,4 @@
-"""Equal-mass and equal-width bins, and the paper's schemes, from cumulative sums."""
+"""Equal-mass and equal-width bins, and the paper's sets of bin counts, from cumulative sums."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ ROWS_PER_BIN = (20, 100)
 """Paper, appendix: bin counts in [N/100, N/20], so every bin has 20 to 100 rows."""
 
 SUMMARY_BINS = (600, 3000)
-"""From a summary a scheme has at most this many bins: finer ones would cut through cells. Moves the curve by < 5e-4."""
+"""From a summary, bin counts stop here, because finer bins would cut through cells. Moves the curve by < 5e-4."""
 
 N_SCHEMES = 11
 """The authors' code takes eleven bin counts evenly spaced over that range."""
+
+
+EDGE_SLACK = 2.0**-23
+"""Relative rounding of float32: a confidence this close below an edge lies on it."""
 
 
 class Bins(NamedTuple):
@@ -29,7 +33,7 @@ class Bins(NamedTuple):
 
     @property
     def gaps(self) -> Floats:
-        """Hit rate minus mean confidence, taken on the side where it does not cancel."""
+        """Accuracy minus mean confidence, computed from complements above one half so that no digits cancel."""
         low = self.accuracies - self.confidences
         high = self.complements - (1.0 - self.accuracies)
         return np.where(self.confidences > 0.5, high, low)
@@ -42,7 +46,8 @@ def array_split_edges(n: int, n_bins: int) -> Ints:
     return i * size + np.minimum(i, extra)
 
 
-def _bins_between(first: Floats | Ints, last: Floats | Ints, sample: Sample) -> Bins:
+def bins_between(first: Floats | Ints, last: Floats | Ints, sample: Sample) -> Bins:
+    """The bins that lie between these positions of the sorted sample."""
     lo, hi = sample.sums_before(first), sample.sums_before(last)
     return _bins((last - first).astype(np.float64), lo, hi)
 
@@ -58,57 +63,64 @@ def _bins(mass: Floats, lo: Sums, hi: Sums) -> Bins:
 
 def equal_mass_bins(sample: Sample, n_bins: int) -> Bins:
     """The sorted sample in `n_bins` runs of equal mass (fewer when there are fewer rows)."""
-    return _bins_between(*bin_edges(sample, n_bins, "mass"), sample)
+    return make_bins(sample, n_bins, "mass")
 
 
-def make_bins(sample: Sample, n_bins: int, binning: str) -> Bins:
-    """Bins by name: `mass`, or `width`: [k/B, (k+1)/B) of confidence, the last with 1, empty ones left out."""
-    return _bins_between(*bin_edges(sample, n_bins, binning), sample)
+def make_bins(sample: Sample, n_bins: int, binning: str, whole_ties: bool = False) -> Bins:
+    """Bins by name: `mass`, or `width`: [k/B, (k+1)/B) of confidence, where the last one includes 1.
 
-
-def bin_edges(sample: Sample, n_bins: int, binning: str) -> tuple[Floats | Ints, Floats | Ints]:
-    """Where each bin starts and ends in the sorted sample."""
-    if binning == "mass":
-        edges: Floats | Ints = array_split_edges(sample.n, min(n_bins, sample.n))
-        return edges[:-1], edges[1:]
-    cells = np.searchsorted(sample.confidences, np.arange(1, n_bins) / n_bins, side="left")
-    edges = sample.mass_before[np.concatenate([[0], cells, [sample.mass.size]])]
-    keep = np.diff(edges) > 0
-    return edges[:-1][keep], edges[1:][keep]
-
-
-def independent_rows(sample: Sample, first: Floats | Ints, last: Floats | Ints) -> Floats:
-    """How many independent rows a bin's hit rate is worth.
-
-    A bin takes f of the m rows of a tied run with f/m of their hits, whose variance is f²/m and not f
-    times that of one row: |b|² / Σ f²/m rows. Rows in a cell of a summary are close, not tied.
+    Empty bins are left out. A bin of equal mass may hold a part of the rows that share a confidence, with the same part
+    of their correct rows; `whole_ties` moves its edges to the nearest boundary between distinct confidences.
     """
-    size: Floats = (last - first).astype(np.float64)
-    worth = sample.effective_n / sample.n
-    if sample.untied or sample.summarised:
-        return size * worth
-    start, end = sample.mass_before[:-1], sample.mass_before[1:]
+    edges: Floats | Ints = (
+        mass_edges(sample, n_bins, whole_ties) if binning == "mass" else width_edges(sample, n_bins)[0]
+    )
+    return bins_between(edges[:-1], edges[1:], sample)
 
-    def cut(at: Floats | Ints) -> Ints:
-        return np.clip(np.searchsorted(sample.mass_before, at, side="right") - 1, 0, sample.mass.size - 1)
 
-    low, high = cut(first), cut(last)
-    # One run around the whole bin, or the rest of one, whole runs, and a piece of another.
-    alone = size**2 / sample.mass[low]
-    head, tail = end[low] - first, last - start[high]
-    parts = head**2 / sample.mass[low] + (start[high] - end[low]) + tail**2 / sample.mass[high]
-    return size**2 / np.where(low == high, alone, parts) * worth
+def mass_edges(sample: Sample, n_bins: int, whole_ties: bool = False) -> Floats | Ints:
+    """Positions in the sorted sample between which the bins of equal mass lie."""
+    edges = array_split_edges(sample.n, min(n_bins, sample.n))
+    if not whole_ties or sample.untied or sample.summarised:
+        return edges  # cells of a summary are close, not tied
+    boundaries = sample.mass_before
+    after = np.clip(np.searchsorted(boundaries, edges), 1, boundaries.size - 1)
+    below = boundaries[after] - edges > edges - boundaries[after - 1]
+    nearest = np.where(below, after - 1, after)
+    nearest[[0, -1]] = 0, boundaries.size - 1
+    snapped: Floats = boundaries[nearest[np.concatenate([[True], np.diff(nearest) > 0])]]
+    return snapped
+
+
+def width_edges(sample: Sample, n_bins: int) -> tuple[Floats, Ints]:
+    """Positions between which the non-empty bins of equal width lie, and the number of each of these bins.
+
+    A confidence exactly on an edge k/B belongs to the bin above it. Rounding, of a float32 confidence or on its way
+    through log-odds, may have put it just below, so bins begin EDGE_SLACK before their edge.
+    """
+    if n_bins <= sample.mass.size:
+        edges = np.arange(1, n_bins) / n_bins
+        cells = np.searchsorted(sample.confidences, edges * (1.0 - EDGE_SLACK))
+        starts = np.concatenate([[0], cells])
+        numbers = np.flatnonzero(np.diff(starts, append=sample.mass.size))
+        starts = starts[numbers]
+    else:
+        # More bins than distinct confidences: number the confidences rather than the bins.
+        number = np.minimum((sample.confidences * (1.0 + EDGE_SLACK) * n_bins).astype(np.int64), n_bins - 1)
+        starts = np.concatenate([[0], np.flatnonzero(np.diff(number)) + 1])
+        numbers = number[starts]
+    return sample.mass_before[np.append(starts, sample.mass.size)], numbers
 
 
 def scheme_counts(
     n: int, schemes: int | None = N_SCHEMES, bins: tuple[int, int] | None = None, capped: bool = False
 ) -> Ints:
-    """Bin counts of the paper's schemes: `schemes` of them evenly spaced over [N/100, N/20].
+    """The paper's bin counts: `schemes` of them, evenly spaced over [N/100, N/20].
 
     `schemes=None` takes every count. `bins` replaces the range. `capped` keeps it within SUMMARY_BINS.
     """
     if bins is None:
-        # At least three bins, for three parameters; then few rows still give several schemes.
+        # At least three bins, because there are three parameters.
         bins = (max(3, n // ROWS_PER_BIN[1]), n // ROWS_PER_BIN[0])
         if bins[1] < 3:
             raise FitError(
@@ -122,21 +134,21 @@ def scheme_counts(
         raise FitError(f"{high} bins need at least {high} rows, found {n}", "choose fewer bins with --bins LO:HI")
     if schemes is None or schemes > high - low:
         return np.arange(low, high + 1)
-    # More counts than schemes, so no two fall together.
+    # There are more counts than schemes, so all are different.
     return np.linspace(low, high, schemes).astype(np.int64)
 
 
 def scheme_bins(sample: Sample, counts: Ints) -> Bins:
-    """All bins of all schemes as one vector; `mass` is P(B)·|b|/N and adds up to one."""
+    """The bins of all bin counts as one vector; `mass` is P(B)·|b|/N and adds up to one."""
     edges = [array_split_edges(sample.n, int(count)) for count in counts]
     first = np.concatenate([e[:-1] for e in edges])
     last = np.concatenate([e[1:] for e in edges])
-    bins = _bins_between(first, last, sample)
+    bins = bins_between(first, last, sample)
     return Bins(bins.mass / (sample.n * counts.size), bins.confidences, bins.complements, bins.accuracies)
 
 
 def author_scheme_bins(sample: Sample) -> Bins:
-    """The published code's bins: remainder and last bin dropped, every bin of the same weight."""
+    """The bins of the published code: it drops the remainder and the last bin, and gives every bin the same weight."""
     n = sample.n
     low, high = n // ROWS_PER_BIN[1], n // ROWS_PER_BIN[0]
     step = (high - low) // 10
@@ -151,5 +163,5 @@ def author_scheme_bins(sample: Sample) -> Bins:
         starts = np.arange(count - 1) * size
         first.append(starts)
         last.append(starts + size)
-    bins = _bins_between(np.concatenate(first), np.concatenate(last), sample)
+    bins = bins_between(np.concatenate(first), np.concatenate(last), sample)
     return Bins(np.ones(bins.mass.size), bins.confidences, bins.complements, bins.accuracies)

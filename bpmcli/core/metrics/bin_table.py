@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from bpmcli.core.data.binning import array_split_edges, make_bins
+from bpmcli.core.data.binning import bins_between, mass_edges, width_edges
 from bpmcli.core.data.normal import Z95
-from bpmcli.core.data.sample import Sample
+from bpmcli.core.data.sample import Floats, Ints, Sample
 
 
 def bin_table(sample: Sample, n_bins: int = 15, binning: str = "mass") -> list[dict[str, float]]:
     """Range, rows, mean confidence, accuracy with its Wilson 95 % interval, and the gap, per bin."""
-    bins = make_bins(sample, n_bins, binning)
+    edges: Floats | Ints
     if binning == "width":
-        index = np.minimum((bins.confidences * n_bins).astype(int), n_bins - 1)
+        edges, index = width_edges(sample, n_bins)
         lower, upper = index / n_bins, (index + 1) / n_bins
     else:
-        edges = array_split_edges(sample.n, bins.mass.size)
+        edges = mass_edges(sample, n_bins)
         last = sample.mass.size - 1
         first = np.searchsorted(sample.mass_before, edges[:-1], side="right") - 1
         final = np.searchsorted(sample.mass_before, edges[1:], side="left") - 1
         lower = sample.confidences[np.clip(first, 0, last)]
         upper = sample.confidences[np.clip(final, 0, last)]
+    bins = bins_between(edges[:-1], edges[1:], sample)
     rows = bins.mass * (sample.effective_n / sample.n)
     centre = (bins.accuracies + Z95**2 / (2 * rows)) / (1 + Z95**2 / rows)
     spread = np.maximum(bins.accuracies * (1 - bins.accuracies), 0) / rows + Z95**2 / (4 * rows**2)

@@ -10,7 +10,7 @@ import numpy as np
 from bpmcli.core.curves.bpm import BpmFit, fit_bpm
 from bpmcli.core.curves.density import BetaDensity, beta_by_moments
 from bpmcli.core.curves.tce import MeasurableCurve, tce_beta, tce_empirical
-from bpmcli.core.data.binning import Bins, bin_edges, equal_mass_bins, independent_rows, make_bins, scheme_bins
+from bpmcli.core.data.binning import Bins, equal_mass_bins, make_bins, scheme_bins
 from bpmcli.core.data.notices import Notice, notice
 from bpmcli.core.data.sample import Sample
 from bpmcli.core.metrics.registry import Measured, MetricOptions, ResampleMetric, metric
@@ -43,11 +43,12 @@ def ece_debiased(sample: Sample, options: MetricOptions) -> Measured:
     """2·ECE − Σ_b |b|/N · E|N(gap_b, acc_b(1−acc_b)/|b|)|: the folded normal's mean in closed form.
 
     p = 2: √max(0, Σ_b |b|/N (gap_b² − acc_b(1−acc_b)/(|b|−1))), the unbiased square. May be negative
-    for p = 1. Where a bin takes a piece of a tied run, |b| is `independent_rows`.
+    for p = 1. No bin holds only a part of the rows that share a confidence: gaps of two tied values could cancel in it.
+    With weights, |b| is the effective number of rows.
     """
-    bins = make_bins(sample, options.n_bins, options.binning)
+    bins = make_bins(sample, options.n_bins, options.binning, whole_ties=True)
     weights = bins.mass / bins.mass.sum()
-    rows = independent_rows(sample, *bin_edges(sample, options.n_bins, options.binning))
+    rows = bins.mass * (sample.effective_n / sample.n)
     variance = bins.accuracies * (1.0 - bins.accuracies)
     # Spreading tied hits can leave a rate of 1 + 1e-16.
     variance = np.maximum(variance, 0.0)

@@ -350,9 +350,10 @@ def test_a_summary_fits_at_most_three_thousand_bins():
         fit_bpm(cells, variant="authors")
 
 
-def test_noise_of_a_weighted_summary_is_that_of_its_rows():
+@pytest.mark.parametrize("distinct", [9, 20_000])  # cells of 2000 rows, and cells of one
+def test_noise_of_a_weighted_summary_is_that_of_its_rows(distinct):
     rng = np.random.default_rng(6)
-    x, weights = rng.normal(1, 2, 20_000), rng.random(20_000) + 0.5
+    x, weights = rng.choice(rng.normal(1, 2, distinct), 20_000), rng.random(20_000) + 0.5
     sample = in_cells(x, np.ones(x.size, dtype=bool), weights).to_sample()
     rates = [calibrated_hits(sample, rng).sum() / sample.n for _ in range(200)]
     s = sigmoid(x)
