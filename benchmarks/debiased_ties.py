@@ -32,7 +32,7 @@ def main() -> None:
 
 def errors(gap: float, sets: int, rows: int, seed: int) -> dict[str, np.ndarray]:
     """Estimate minus truth, for accuracies that lie above and below the ten confidences in turn."""
-    rates = VALUES + np.where(np.arange(10) % 2, gap, -gap)
+    rates = VALUES + np.where(np.arange(10) % 2, -gap, gap)
     found: dict[str, list[float]] = {"whole ties": [], "straddling": []}
     for run in range(sets):
         rng = np.random.default_rng([seed, run])

@@ -104,7 +104,7 @@ def test_debiased_is_nearly_unbiased_with_ten_distinct_confidences():
     for seed in range(60):
         rng = np.random.default_rng(seed)
         s = rng.choice(np.arange(10) * 0.05 + 0.525, 5000)
-        rate = s + np.where(np.arange(10) % 2, 0.04, -0.04)[np.rint((s - 0.525) / 0.05).astype(int)]
+        rate = s + np.where(np.arange(10) % 2, -0.04, 0.04)[np.rint((s - 0.525) / 0.05).astype(int)]
         values.append(value("ece-debiased", s, rng.random(5000) < rate))
     assert np.mean(values) == pytest.approx(0.04, abs=0.003)
 
