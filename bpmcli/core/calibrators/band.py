@@ -12,7 +12,8 @@ from bpmcli.core.calibrators.registry import FitOptions, method_named
 from bpmcli.core.curves.averaged.mixture import tails
 from bpmcli.core.data.rows import Rows, SummarisedRows
 from bpmcli.core.data.sample import Floats
-from bpmcli.core.metrics.intervals import BIN_CAP, bias_corrected, merged, resamples
+from bpmcli.core.metrics.intervals import bias_corrected
+from bpmcli.core.metrics.resamples import BIN_CAP, draw_resamples, merged
 from bpmcli.errors import BpmError, DataError, FitError
 
 GRID = np.concatenate([[0.001, 0.005], np.arange(1, 100) / 100, [0.995, 0.999]])
@@ -63,7 +64,7 @@ def curve_band(
         options = replace(options, metrics=replace(options.metrics, bins=BIN_CAP))
     centre = entry.fit(SummarisedRows(cells, rows.target), options).calibrator(x)[0]
     drawn: list[Floats] = []
-    for sample in resamples(cells, runs, rng):
+    for sample in draw_resamples(cells, runs, rng).samples():
         try:
             drawn.append(entry.fit(SummarisedRows(sample, rows.target), options).calibrator(x)[0])
         except BpmError:

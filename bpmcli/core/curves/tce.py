@@ -94,6 +94,19 @@ def _edges(density: BetaDensity) -> Floats:
     return _distinct(points[(points >= low) & (points <= high)])
 
 
+def density_nodes(density: BetaDensity, parts: int = 2) -> tuple[Floats, Floats]:
+    """Log-odds and weights of a fixed Gauss–Legendre rule for integrals under densities near this one.
+
+    Every panel of the adaptive rule is cut into `parts`; nothing is refined.
+    """
+    nodes, weights = _gauss_legendre()
+    edges = _edges(density)
+    fine = np.append((edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(parts) / parts)).ravel(), edges[-1])
+    half = np.diff(fine) / 2
+    x = (fine[:-1] + half)[:, None] + half[:, None] * nodes
+    return x.ravel(), (half[:, None] * weights).ravel()
+
+
 def _roots(distance: Callable[[Floats], Floats], edges: Floats) -> Floats:
     """Where the curve crosses the diagonal, by the Illinois method between sign changes."""
     x = np.append(edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(16) / 16), edges[-1])

@@ -13,8 +13,8 @@ from bpmcli.core.curves.tce import MeasurableCurve, tce_beta, tce_empirical
 from bpmcli.core.data.binning import Bins, equal_mass_bins, make_bins, scheme_bins
 from bpmcli.core.data.notices import Notice, notice
 from bpmcli.core.data.sample import Sample
-from bpmcli.core.metrics.registry import Measured, MetricOptions, ResampleMetric, metric
-from bpmcli.core.metrics.smoothing import COARSE_LS_STEPS, COARSE_SM_GRID, logit_smoothed_ece, smooth_ece
+from bpmcli.core.metrics.registry import Measured, MetricOptions, metric
+from bpmcli.core.metrics.smoothing import logit_smoothed_ece, smooth_ece
 from bpmcli.errors import FitError
 
 SWEEP_CAP = 2000
@@ -31,14 +31,16 @@ def _binned_error(bins: Bins, p: float) -> float:
     return float((weights @ np.abs(bins.gaps) ** p) ** (1 / p))
 
 
-@metric("ece", "mean |accuracy - confidence| over 15 equal-mass bins", "Naeini et al. 2015; Nixon et al. 2019")
+@metric("ece", "mean |accuracy - confidence| over 15 equal-mass bins", "Naeini et al. 2015; Nixon et al. 2019",
+        resampled="resampled:ece")  # fmt: skip
 def ece(sample: Sample, options: MetricOptions) -> Measured:
     """(Σ_b |b|/N · |acc(b) − conf(b)|^p)^(1/p), Eq. 3 of the paper. In [0, 1]; biased upwards."""
     bins = make_bins(sample, options.n_bins, options.binning)
     return Measured(_binned_error(bins, options.p), {"bins": bins.mass.size})
 
 
-@metric("ece-debiased", "ece less what bin noise adds to it", "Kumar et al. 2019, NeurIPS", debiased=True)
+@metric("ece-debiased", "ece less what bin noise adds to it", "Kumar et al. 2019, NeurIPS", debiased=True,
+        resampled="resampled:ece_debiased")  # fmt: skip
 def ece_debiased(sample: Sample, options: MetricOptions) -> Measured:
     """2·ECE − Σ_b |b|/N · E|N(gap_b, acc_b(1−acc_b)/|b|)|: the folded normal's mean in closed form.
 
@@ -73,7 +75,8 @@ def _folded_normal_mean(mean: float, deviation: float) -> float:
     return deviation * math.sqrt(2 / math.pi) * math.exp(-z * z / 2) + mean * math.erf(z / math.sqrt(2))
 
 
-@metric("ece-sweep", "ece with as many bins as keep bin accuracies monotone", "Roelofs et al. 2022, AISTATS")
+@metric("ece-sweep", "ece with as many bins as keep bin accuracies monotone", "Roelofs et al. 2022, AISTATS",
+        resampled="resampled:ece_sweep")  # fmt: skip
 def ece_sweep(sample: Sample, options: MetricOptions) -> Measured:
     """ECE at the last equal-mass bin count before the first one that breaks monotonicity."""
     limit = min(sample.n, SWEEP_CAP)
@@ -101,7 +104,8 @@ def _drops(sample: Sample, limit: int) -> Iterator[int]:
         first = int(counts[-1]) + 1
 
 
-@metric("ks", "largest cumulative difference between confidence and hits", "Gupta et al. 2021, ICLR")
+@metric("ks", "largest cumulative difference between confidence and hits", "Gupta et al. 2021, ICLR",
+        resampled="resampled:ks")  # fmt: skip
 def ks(sample: Sample, options: MetricOptions) -> Measured:
     """max_k |Σ_{i≤k} (ŝ₍ᵢ₎ − h₍ᵢ₎)| / N, taken only behind runs of equal confidence."""
     drift = np.cumsum(sample.mass * sample.confidences - sample.hits)
@@ -109,7 +113,7 @@ def ks(sample: Sample, options: MetricOptions) -> Measured:
 
 
 @metric("smece", "kernel-smoothed error at its own bandwidth", "Blasiok & Nakkiran 2024, ICLR",
-        for_resamples=lambda *_: lambda other: smooth_ece(other, COARSE_SM_GRID)[0])  # fmt: skip
+        resampled="resampled:smece")  # fmt: skip
 def smece(sample: Sample, options: MetricOptions) -> Measured:
     """See `smooth_ece`. At least |mean confidence − accuracy|."""
     value, sigma = smooth_ece(sample)
@@ -117,28 +121,14 @@ def smece(sample: Sample, options: MetricOptions) -> Measured:
 
 
 @metric("ls-ece", "error after smoothing the log-odds with sigma 1/15", "Chidambaram et al. 2024, ICML",
-        for_resamples=lambda *_: lambda other: logit_smoothed_ece(other, steps=COARSE_LS_STEPS))  # fmt: skip
+        resampled="resampled:ls_ece")  # fmt: skip
 def ls_ece(sample: Sample, options: MetricOptions) -> Measured:
     """See `logit_smoothed_ece`."""
     return Measured(logit_smoothed_ece(sample))
 
 
-def _tce_bpm_on_resamples(sample: Sample, options: MetricOptions) -> ResampleMetric:
-    centre = fit_bpm(sample, variant=options.variant, schemes=options.schemes, bins=options.bins).curve.params
-
-    def on_resample(other: Sample) -> float:
-        fit = fit_bpm(other, variant=options.variant, schemes=options.schemes, bins=options.bins, start=centre)
-        return tce_of_curve(other, fit.curve, options.density, options.p)[0]
-
-    return on_resample
-
-
-@metric(
-    "tce-bpm",
-    "error of the fitted curve: the paper's metric",
-    "Dong et al. 2025, AAAI",
-    for_resamples=_tce_bpm_on_resamples,
-)
+@metric("tce-bpm", "error of the fitted curve: the paper's metric", "Dong et al. 2025, AAAI",
+        resampled="resampled_bpm:tce_bpm")  # fmt: skip
 def tce_bpm(sample: Sample, options: MetricOptions) -> Measured:
     """(∫ |g(s) − s|^p ξ(s) ds)^(1/p) with g from Algorithm 1 and ξ a Beta by moments (Algorithm 2)."""
     fit = fit_bpm(sample, variant=options.variant, schemes=options.schemes, bins=options.bins)

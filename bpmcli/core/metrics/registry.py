@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from bpmcli.core.data.binning import N_SCHEMES
 from bpmcli.core.data.notices import Notice
-from bpmcli.core.data.sample import Sample
+from bpmcli.core.data.sample import Floats, Sample
 from bpmcli.errors import FitError, UsageError
+
+if TYPE_CHECKING:
+    from bpmcli.core.metrics.resamples import Resamples
 
 
 @dataclass(frozen=True)
@@ -35,8 +40,8 @@ class Measured(NamedTuple):
 
 
 Compute = Callable[[Sample, MetricOptions], Measured]
-ResampleMetric = Callable[[Sample], float]
-"""A metric as a function of a resample."""
+OnResamples = Callable[["Resamples", MetricOptions], Floats]
+"""A metric on all resamples of a sample at once: one value each, NaN where there is none."""
 
 
 class Metric(NamedTuple):
@@ -50,23 +55,30 @@ class Metric(NamedTuple):
     """Measured when no metric is named."""
     debiased: bool = False
     """The metric already corrects for the noise of its rows. On a resample, the noise of resampling remains."""
-    for_resamples: Callable[[Sample, MetricOptions], ResampleMetric] | None = None
-    """Prepares a cheaper version for the resamples of one sample; it differs by less than a thousandth of the noise."""
+    resampled: str | None = None
+    """Module and function in `core.metrics` that compute it on many resamples at once, imported when needed. Without
+    it, it is computed resample by resample."""
     posterior: bool = False
     """Its interval comes from the posterior of the averaged curve, without resamples."""
 
-    def on_resamples(self, sample: Sample, options: MetricOptions) -> ResampleMetric:
-        """The metric as a function of resamples of `sample`; it raises FitError where it has no value."""
-        if self.for_resamples is not None:
-            return self.for_resamples(sample, options)
+    def on_resamples(self, drawn: Resamples, options: MetricOptions) -> Floats:
+        """The metric of every resample; NaN where it has no value."""
+        if self.resampled is not None:
+            from importlib import import_module
 
-        def compute(other: Sample) -> float:
-            found = self.compute(other, options)
-            if found.value is None:
-                raise FitError(found.why_missing or "no value")
-            return found.value
-
-        return compute
+            module, _, function = self.resampled.partition(":")
+            at_once: OnResamples = getattr(import_module(f"bpmcli.core.metrics.{module}"), function)
+            try:
+                return at_once(drawn, options)
+            except FitError:
+                return np.full(drawn.size, np.nan)
+        values = []
+        for sample in drawn.samples():
+            try:
+                values.append(self.compute(sample, options).value)
+            except FitError:
+                values.append(None)
+        return np.array([np.nan if value is None else value for value in values])
 
 
 METRICS: dict[str, Metric] = {}

@@ -20,9 +20,6 @@ SHARING = 1 / 6
 
 LS_STEPS = 64
 SM_GRID = 1 << 15
-COARSE_LS_STEPS = 8
-COARSE_SM_GRID = 1 << 11
-"""On resamples: within 1e-5 of the fine grids."""
 
 SM_BISECTIONS = 12
 """The bandwidth is searched like the reference: halvings of [0, 1], then the middle of what is left.
@@ -101,7 +98,7 @@ def logit_smoothed_ece(sample: Sample, sigma: float = LS_SIGMA, steps: int = LS_
     positions = (x - low) / step
     mass = spread_on_grid(positions, sample.mass / sample.n, n_nodes)
     hits = spread_on_grid(positions, sample.hits / sample.n, n_nodes)
-    size = _fft_size(n_nodes)
+    size = fft_size(n_nodes)
     frequency = np.arange(size // 2 + 1) * (2 * math.pi / (size * step))
     damping = np.exp(-np.square(frequency) * (sigma**2 - SHARING * step**2) / 2) / step
     density: Floats = np.fft.irfft(np.fft.rfft(mass, size) * damping)[:n_nodes]
@@ -112,7 +109,7 @@ def logit_smoothed_ece(sample: Sample, sigma: float = LS_SIGMA, steps: int = LS_
     return integral_of_absolute(np.where(t > 0, density - hit_density - small, small - hit_density), step)
 
 
-def _fft_size(n: int) -> int:
+def fft_size(n: int) -> int:
     """The least even 2^a·3^b·5^c of at least n: there the FFT is fast."""
     odd = [3**b * 5**c for b in range(4) for c in range(3)]
     sizes: list[int] = [k << max(1, math.ceil(math.log2(n / k))) for k in odd]

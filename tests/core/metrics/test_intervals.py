@@ -11,7 +11,8 @@ from bpmcli.core.compare.truths import TRUTHS, simulate
 from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import sample_from_confidences, sigmoid
 from bpmcli.core.metrics import METRICS, MetricOptions, measure
-from bpmcli.core.metrics.intervals import bias_corrected, merged, metric_intervals, resamples
+from bpmcli.core.metrics.intervals import bias_corrected, metric_intervals
+from bpmcli.core.metrics.resamples import draw_resamples, merged
 
 
 def drawn(name: str, n: int, seed: int = 0):
@@ -33,7 +34,7 @@ def test_merging_keeps_every_sum():
 def test_resamples_have_the_right_mean_and_variance():
     rng = np.random.default_rng(0)
     sample = drawn("D5", 400)
-    found = np.array([r.accuracy for r in resamples(sample, 2000, rng)])
+    found = np.array([r.accuracy for r in draw_resamples(sample, 2000, rng).samples()])
     rate = sample.accuracy
     assert found.mean() == pytest.approx(rate, abs=4 * found.std() / np.sqrt(2000))
     assert found.var() == pytest.approx(rate * (1 - rate) / 400, rel=0.15)
@@ -44,7 +45,7 @@ def test_weighted_rows_are_resampled_as_often_as_they_are_worth():
     s = rng.random(1000)
     weights = np.where(np.arange(1000) < 100, 9.0, 1.0)
     sample = sample_from_confidences(s, rng.random(1000) < s, weights)
-    found = np.array([r.accuracy for r in resamples(sample, 1000, rng)])
+    found = np.array([r.accuracy for r in draw_resamples(sample, 1000, rng).samples()])
     rate = sample.accuracy
     assert found.var() == pytest.approx(rate * (1 - rate) / sample.effective_n, rel=0.2)
 

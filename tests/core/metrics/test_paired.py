@@ -8,7 +8,6 @@ import pytest
 from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import sigmoid
 from bpmcli.core.metrics import MetricOptions, measure
-from bpmcli.core.metrics.intervals import bias_corrected
 from bpmcli.core.metrics.paired import paired_differences
 from bpmcli.errors import DataError
 
@@ -46,9 +45,32 @@ def test_merged_cells_give_the_interval_of_whole_rows():
         rows = rng.integers(0, 6000, 6000)
         values = [measure(m.take(rows).sample, ["ece"])["ece"].value for m in (worse, better)]
         plain.append(values[1] - values[0])
-    low, high = bias_corrected(np.array(plain), found.difference, 0.95)
-    assert found.low == pytest.approx(low, abs=0.002)
-    assert found.high == pytest.approx(high, abs=0.002)
+    assert found.low is not None
+    assert found.high is not None
+    # Drawing the outcomes again from the fitted curves leaves out the noise that the rows already have.
+    assert (found.high - found.low) / 2 == pytest.approx(1.96 * np.std(plain), rel=0.25)
+
+
+def test_interval_and_p_value_never_contradict_each_other():
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        x, luck = rng.normal(1, 2, 400), rng.random(400)
+        second = np.abs(x + rng.normal(0, 0.7, 400))
+        first = Rows(np.abs(x), luck < sigmoid(np.abs(x)))
+        other = Rows(second, luck < sigmoid(0.7 * second))
+        for found in paired_differences(first, other, [*NAMES, "ece-debiased"], MetricOptions(), runs=60):
+            assert None not in (found.low, found.high, found.p_value, found.difference)
+            assert (found.low <= 0 <= found.high) == (found.p_value > 0.05)
+            assert (found.low + found.high) / 2 == pytest.approx(found.difference, abs=1e-12)
+
+
+def test_tce_is_compared_with_few_refits():
+    worse, better = models(500)
+    (found,) = paired_differences(worse, better, ["tce"], MetricOptions(), runs=300)
+    assert found.high is not None
+    assert found.high < 0
+    assert found.p_value is not None
+    assert found.p_value < 0.001
 
 
 def test_a_model_does_not_differ_from_itself():

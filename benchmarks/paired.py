@@ -1,0 +1,78 @@
+"""Equally calibrated pairs of models: how often the paired comparison calls them different.
+
+    python benchmarks/paired.py [--pairs 500] [--rows 1000] [--resamples 1000] [--jobs 1]
+
+The two models' log-odds are correlated normals, and a row's outcome under both depends on the same random number; both
+have the same curve, so their true errors are equal. "calibrated" pairs have the identity, "over-confident" ones
+σ(0.7 x). Printed: the share of 95 % intervals that exclude 0, the share of P ≤ 0.05, how often the two disagree
+(they should never), and the coverage of the interval.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+
+import numpy as np
+
+from bpmcli.core.data.rows import Rows
+from bpmcli.core.data.sample import sigmoid
+from bpmcli.core.metrics import MetricOptions
+from bpmcli.core.metrics.paired import paired_differences
+from bpmcli.engines.local import work
+
+NAMES = ("ece", "ece-debiased", "ks", "tce")
+SLOPES = {"calibrated": 1.0, "over-confident": 0.7}
+
+
+def pair(kind: str, n: int, rng: np.random.Generator) -> tuple[Rows, Rows]:
+    """Two models with the same true error on the same rows."""
+    common, luck = rng.normal(0, 1.5, n), rng.random(n)
+    models = []
+    for _ in range(2):
+        x = np.abs(common + rng.normal(0, 1.0, n))
+        models.append(Rows(x, luck < sigmoid(SLOPES[kind] * x)))
+    return models[0], models[1]
+
+
+@dataclass(frozen=True)
+class Compare:
+    """One pair: for every metric, whether the interval excludes 0, and the P-value."""
+
+    rows: int
+    resamples: int
+    names: tuple[str, ...]
+
+    def __call__(self, job: tuple[str, int]) -> dict[str, tuple[bool, float]]:
+        kind, run = job
+        first, second = pair(kind, self.rows, np.random.default_rng([11, list(SLOPES).index(kind), run]))
+        found = paired_differences(first, second, self.names, MetricOptions(), runs=self.resamples, seed=run)
+        return {d.metric: (not (d.low or 0.0) <= 0.0 <= (d.high or 0.0), float(d.p_value or 0.0)) for d in found}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=500)
+    parser.add_argument("--rows", type=int, default=1000)
+    parser.add_argument("--resamples", type=int, default=1000)
+    parser.add_argument("--metrics", default=",".join(NAMES))
+    parser.add_argument("--jobs", type=int, default=1)
+    options = parser.parse_args()
+    jobs = [(kind, run) for kind in SLOPES for run in range(options.pairs)]
+    task = Compare(options.rows, options.resamples, tuple(options.metrics.split(",")))
+    found: dict[tuple[str, str], list[tuple[bool, float]]] = {}
+    for (kind, _), result in zip(jobs, work(task, jobs, options.jobs), strict=True):
+        assert isinstance(result, dict), result
+        for name, values in result.items():
+            found.setdefault((kind, name), []).append(values)
+    print(f"{options.pairs} pairs of {options.rows} rows, {options.resamples} resamples")
+    for (kind, name), values in found.items():
+        excludes, p = np.array([v[0] for v in values]), np.array([v[1] for v in values])
+        print(
+            f"{kind:15s} {name:13s} interval excludes 0: {100 * excludes.mean():5.1f} %, P <= .05: "
+            f"{100 * np.mean(p <= 0.05):5.1f} %, contradictions: {int(np.sum(excludes != (p <= 0.05)))}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""The metrics on all resamples at once: the same definitions, without a loop over resamples.
+
+Each function returns one value per resample, NaN where there is none. Grids are coarser than those of the metrics
+themselves; what that moves is the same on the sample and on its resamples, and is added back by `intervals`.
+benchmarks/fast_intervals.py compares them with the metrics, resample by resample.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from bpmcli.core.data.binning import array_split_edges
+from bpmcli.core.data.sample import Floats, sigmoid
+from bpmcli.core.metrics.registry import MetricOptions
+from bpmcli.core.metrics.resamples import Resamples
+from bpmcli.core.metrics.smoothing import LS_SIGMA, SHARING, fft_size, smooth_ece
+
+SWEEP_CAP = 2000
+SWEEP_FIRST = 8
+MONOTONE_SLACK = 1e-9
+
+LS_STEPS = 4
+LS_REACH = 20.0
+"""Steps per σ of LS-ECE on resamples, and the log-odds beyond which every row counts as certain (2e-9)."""
+
+SM_GRID = 1 << 10
+SM_BANDWIDTHS = 5
+SM_RANGE = 4.0
+"""smECE on resamples: the error at five bandwidths between σ/4 and 4σ, interpolated where it equals the bandwidth."""
+
+
+def binned_error(mass: Floats, gaps: Floats, p: float) -> Floats:
+    """(Σ_b |b|/N · |gap_b|^p)^(1/p) for every resample."""
+    error: Floats = (np.sum(mass * np.abs(gaps) ** p, axis=1) / mass.sum(axis=1)) ** (1 / p)
+    return error
+
+
+def ece(drawn: Resamples, options: MetricOptions) -> Floats:
+    mass, gaps, _ = drawn.bins(options.n_bins, options.binning)
+    return binned_error(mass, gaps, options.p)
+
+
+def ece_debiased(drawn: Resamples, options: MetricOptions) -> Floats:
+    mass, gaps, rates = drawn.bins(options.n_bins, options.binning, whole_ties=True)
+    weights = mass / mass.sum(axis=1, keepdims=True)
+    rows = np.maximum(mass * (drawn.cells.effective_n / drawn.n), 1e-300)
+    variance = np.maximum(rates * (1.0 - rates), 0.0)
+    if options.p == 2:
+        many = rows > 1
+        square = np.where(many, gaps**2 - variance / np.where(many, rows - 1, 1.0), 0.0)
+        root: Floats = np.sqrt(np.maximum(np.sum(weights * square, axis=1), 0.0))
+        return root
+    if options.p != 1:
+        return np.full(drawn.size, np.nan)
+    deviation, size = np.sqrt(variance / rows), np.abs(gaps)
+    z = size / np.where(deviation > 0, deviation, 1.0)
+    erf = np.array([math.erf(v) for v in (z / math.sqrt(2)).ravel().tolist()]).reshape(z.shape)
+    folded = np.where(deviation > 0, deviation * math.sqrt(2 / math.pi) * np.exp(-z * z / 2) + size * erf, size)
+    value: Floats = np.sum(weights * (2 * size - folded), axis=1)
+    return value
+
+
+def ece_sweep(drawn: Resamples, options: MetricOptions) -> Floats:
+    limit = min(drawn.n, SWEEP_CAP)
+    best = np.full(drawn.size, limit)
+    active, first = np.arange(drawn.size), 2
+    while first <= limit and active.size:
+        counts = np.arange(first, min(2 * first + SWEEP_FIRST, first + 64, limit + 1))
+        broken = _first_drop(drawn.take(active), counts)
+        found = broken < counts.size
+        best[active[found]] = counts[broken[found]] - 1
+        active, first = active[~found], int(counts[-1]) + 1
+    out = np.empty(drawn.size)
+    for count in np.flatnonzero(np.bincount(best)):
+        rows = best == count
+        mass, gaps, _ = drawn.take(rows).bins(int(count), "mass")
+        out[rows] = binned_error(mass, gaps, options.p)
+    return out
+
+
+def _first_drop(drawn: Resamples, counts: np.ndarray) -> np.ndarray:
+    """For every resample, the index of the first bin count whose accuracies are not monotone; counts.size if none."""
+    inner = [array_split_edges(drawn.n, int(count))[1:-1] for count in counts]
+    cell, inside = drawn.locate(np.concatenate(inner))
+    hits = drawn.sums_at(drawn.hits_before, cell, inside)
+    broken = np.full(drawn.size, counts.size)
+    start = 1
+    for index, (count, edges) in enumerate(zip(counts.tolist(), inner, strict=True)):
+        columns = np.concatenate([[0], np.arange(start, start + edges.size), [hits.shape[1] - 1]])
+        start += edges.size
+        rates = np.diff(hits[:, columns], axis=1) / np.diff(array_split_edges(drawn.n, count))
+        drop = np.any(rates[:, 1:] < rates[:, :-1] - MONOTONE_SLACK, axis=1)
+        broken[drop & (broken == counts.size)] = index
+    return broken
+
+
+def ks(drawn: Resamples, options: MetricOptions) -> Floats:
+    largest: Floats = np.abs(drawn.residuals_before).max(axis=1)
+    return largest / drawn.n
+
+
+def on_nodes(positions: Floats, values: Floats, n_nodes: int) -> Floats:
+    """Values (R, C) at fixed positions, shared between their two neighbouring nodes: (R, n_nodes)."""
+    node = np.minimum(positions.astype(np.int64), n_nodes - 2)
+    right = positions - node
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(node) > 0]))
+    out = np.zeros((values.shape[0], n_nodes))
+    out[:, node[starts]] = np.add.reduceat(values * (1.0 - right), starts, axis=1)
+    out[:, node[starts] + 1] += np.add.reduceat(values * right, starts, axis=1)
+    return out
+
+
+def integrals_of_absolute(values: Floats, step: float) -> Floats:
+    """∫|f| of the straight lines between equidistant values, row by row, exact where they cross zero."""
+    a, b = values[:, :-1], values[:, 1:]
+    size = np.abs(a) + np.abs(b)
+    area: Floats = size.sum(axis=1) / 2
+    row, column = np.nonzero(a * b < 0)
+    u, v = a[row, column], b[row, column]
+    # The line covers (u² + v²)/(2 (|u| + |v|)) instead of (|u| + |v|)/2.
+    area -= np.bincount(row, np.abs(u * v) / size[row, column], values.shape[0])
+    return area * step
+
+
+def smece(drawn: Resamples, options: MetricOptions) -> Floats:
+    """smECE: the error at a few bandwidths, and by interpolation where it equals the bandwidth."""
+    _, centre = smooth_ece(drawn.cells)
+    grid = on_nodes(drawn.cells.confidences * SM_GRID, drawn.residuals / drawn.n, SM_GRID + 1)
+    grid[:, [0, -1]] *= 2
+    spectrum = np.fft.rfft(np.concatenate([grid, grid[:, -2:0:-1]], axis=1)).real
+    spectrum[:, 0] /= 2
+    k = np.arange(SM_GRID + 1)
+    sigmas = np.exp(np.linspace(-1, 1, SM_BANDWIDTHS) * math.log(SM_RANGE)) * max(centre, 2.0 / SM_GRID)
+    errors = np.empty((drawn.size, SM_BANDWIDTHS))
+    for i, sigma in enumerate(sigmas):
+        damped = spectrum * np.exp(-np.square(math.pi * k) * max(sigma**2 - SHARING / SM_GRID**2, 0.0) / 2) * SM_GRID
+        damped[:, 0] *= 2
+        errors[:, i] = integrals_of_absolute(np.fft.irfft(damped)[:, : SM_GRID + 1], 1 / SM_GRID)
+    return _fixed_points(np.log(sigmas), errors)
+
+
+def _fixed_points(logs: Floats, errors: Floats) -> Floats:
+    """f(σ) where it equals σ, with f linear in log σ between the bandwidths; f does not increase."""
+    above = errors - np.exp(logs) > 0
+    left = np.clip(above.sum(axis=1) - 1, 0, logs.size - 2)
+    rows = np.arange(errors.shape[0])
+    start, slope = errors[rows, left], (errors[rows, left + 1] - errors[rows, left]) / (logs[1] - logs[0])
+    at = logs[left]
+    for _ in range(30):
+        value = np.maximum(start + slope * (at - logs[left]), 1e-12)
+        # Newton's method for log f(σ) = log σ.
+        at = at - (np.log(value) - at) / (slope / value - 1.0)
+    fixed: Floats = np.maximum(start + slope * (at - logs[left]), 0.0)
+    return fixed
+
+
+def ls_ece(drawn: Resamples, options: MetricOptions) -> Floats:
+    step = LS_SIGMA / LS_STEPS
+    x = np.clip(drawn.cells.log_odds, -LS_REACH, LS_REACH)
+    low = float(x[0]) - 9 * LS_SIGMA
+    n_nodes = math.ceil((float(x[-1]) + 9 * LS_SIGMA - low) / step) + 2
+    size = fft_size(n_nodes)
+    frequency = np.arange(size // 2 + 1) * (2 * math.pi / (size * step))
+    damping = np.exp(-np.square(frequency) * (LS_SIGMA**2 - SHARING * step**2) / 2) / step / drawn.n
+    t: Floats = low + step * np.arange(n_nodes, dtype=np.float64)
+    out = np.empty(drawn.size)
+    for start in range(0, drawn.size, 256):
+        part = slice(start, start + 256)
+        mass, hits = (
+            np.fft.irfft(np.fft.rfft(on_nodes((x - low) / step, values[part], n_nodes), size) * damping)[:, :n_nodes]
+            for values in (drawn.mass, drawn.hits)
+        )
+        out[part] = integrals_of_absolute(hits.astype(np.float64) - mass * sigmoid(t), step)
+    return out

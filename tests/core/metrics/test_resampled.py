@@ -1,0 +1,80 @@
+"""The metrics on all resamples at once equal the metrics, resample by resample."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bpmcli.core.compare.truths import TRUTHS, simulate
+from bpmcli.core.data.sample import Sample, sample_from_confidences, sample_from_log_odds
+from bpmcli.core.metrics import METRICS, MetricOptions
+from bpmcli.core.metrics.resamples import draw_resamples, itself, merged
+
+EXACT = ["ece", "ece-debiased", "ece-sweep", "ks"]
+CLOSE = ["smece", "ls-ece", "tce-bpm"]
+
+
+def samples() -> dict[str, Sample]:
+    rng = np.random.default_rng(0)
+    s = rng.choice([0.5, 0.6, 0.8, 0.9, 0.99], 700)
+    x = rng.normal(1, 2, 400)
+    return {
+        "D1": simulate(TRUTHS["D1"], 3000, rng).sample(),
+        "D4": simulate(TRUTHS["D4"], 500, rng).sample(),
+        "ties": sample_from_confidences(s, rng.random(700) < s - 0.1),
+        "weights": sample_from_log_odds(x, rng.random(400) < 0.7, rng.exponential(size=400)),
+    }
+
+
+def both(name: str, sample: Sample, options: MetricOptions, runs: int = 25) -> tuple[np.ndarray, np.ndarray]:
+    """Shifts from the sample itself: of the vectorised metric, and of the metric on each resample."""
+    cells = merged(sample)
+    drawn = draw_resamples(cells, runs, np.random.default_rng(1))
+    entry = METRICS[name]
+    slow = entry._replace(resampled=None)
+    return tuple(e.on_resamples(drawn, options) - e.on_resamples(itself(cells), options) for e in (entry, slow))
+
+
+@pytest.mark.parametrize("kind", samples())
+@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("options", [MetricOptions(), MetricOptions(binning="width", n_bins=10), MetricOptions(p=2)])
+def test_binned_metrics_are_the_same(name, kind, options):
+    fast, slow = both(name, samples()[kind], options)
+    if name == "ece-debiased" and kind == "weights" and options.binning == "mass":
+        # Half-way between two boundaries rounding decides where an edge goes.
+        assert np.median(np.abs(fast - slow)) < 1e-9
+    else:
+        assert fast == pytest.approx(slow, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", samples())
+@pytest.mark.parametrize("name", CLOSE)
+def test_the_others_differ_by_little_of_their_noise(name, kind):
+    fast, slow = both(name, samples()[kind], MetricOptions(), 40)
+    assert fast.std() == pytest.approx(slow.std(), rel=0.1)
+    assert np.sqrt(np.mean((fast - slow) ** 2)) < 0.3 * slow.std()
+
+
+@pytest.mark.parametrize("name", ["tce-bpm"])
+@pytest.mark.parametrize(
+    "options", [MetricOptions(density="empirical"), MetricOptions(variant="authors"), MetricOptions(p=2)]
+)
+def test_tce_bpm_follows_its_options(name, options):
+    fast, slow = both(name, simulate(TRUTHS["D4"], 1000, np.random.default_rng(3)).sample(), options, 15)
+    assert np.sqrt(np.mean((fast - slow) ** 2)) < 0.3 * slow.std()
+
+
+def test_resamples_of_one_outcome_have_values():
+    sample = sample_from_confidences(np.linspace(0.6, 0.99, 200), np.ones(200))
+    drawn = draw_resamples(merged(sample), 5, np.random.default_rng(0))
+    for name, entry in METRICS.items():
+        if not entry.posterior:
+            found = entry.on_resamples(drawn, MetricOptions())
+            slow = entry._replace(resampled=None).on_resamples(drawn, MetricOptions())
+            assert found == pytest.approx(slow, abs=2e-3), name
+
+
+def test_too_few_rows_for_the_fit_are_missing_values():
+    sample = sample_from_confidences(np.linspace(0.6, 0.99, 30), np.arange(30) % 2)
+    drawn = draw_resamples(merged(sample), 5, np.random.default_rng(0))
+    assert np.isnan(METRICS["tce-bpm"].on_resamples(drawn, MetricOptions())).all()
