@@ -1,10 +1,16 @@
-"""bpmcli: is a classifier's confidence to be trusted, and if not, how to repair it.
+"""bpmcli: measure and fix a classifier's calibration.
 
-from bpmcli import sample_from_confidences, measure, fit_bpm
-sample = sample_from_confidences(confidences, hits)
-print({name: m.value for name, m in measure(sample).items()})
-curve = fit_bpm(sample).curve
-print(curve.at([0.5, 0.9, 0.99]))
+>>> from bpmcli import fit_bpm, measure, sample_from_confidences, verdict
+>>> sample = sample_from_confidences([0.95, 0.9, 0.8, 0.7, 0.6] * 60, [1, 1, 0, 1, 0] * 60)
+>>> verdict(sample).title
+'over-confident'
+>>> round(measure(sample)["ece"].value, 2)
+0.37
+>>> curve = fit_bpm(sample).curve
+>>> bool(curve.at([0.9])[0] < 0.9)
+True
+
+See docs/PYTHON.md.
 """
 
 from __future__ import annotations
@@ -16,6 +22,7 @@ __version__ = "0.1.0"
 _API = {
     "BpmError": "bpmcli.errors",
     "METRICS": "bpmcli.core.metrics",
+    "bin_table": "bpmcli.core.metrics.bin_table",
     "METHODS": "bpmcli.core.calibrators",
     "MetricOptions": "bpmcli.core.metrics",
     "Rows": "bpmcli.core.data.rows",
@@ -24,8 +31,11 @@ _API = {
     "fit_bpm": "bpmcli.core.curves.bpm",
     "fit_calibrator": "bpmcli.core.calibrators",
     "measure": "bpmcli.core.metrics",
+    "metric_intervals": "bpmcli.core.metrics.intervals",
+    "paired_differences": "bpmcli.core.metrics.paired",
     "read_rows": "bpmcli.io",
     "sample_from_confidences": "bpmcli.core.data.sample",
+    "sample_from_frame": "bpmcli.core.data.frames",
     "sample_from_log_odds": "bpmcli.core.data.sample",
     "simulate": "bpmcli.core.compare.truths",
     "verdict": "bpmcli.core.metrics.verdict",

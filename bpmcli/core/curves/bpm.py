@@ -77,7 +77,7 @@ def fit_bpm(
     >>> import numpy as np
     >>> fit = fit_bpm(simulate(TRUTHS["D4"], 2000, np.random.default_rng(0)).sample())
     >>> fit.curve.at([0.5, 0.9]).round(3)
-    array([0.435, 0.745])
+    array([0.424, 0.743])
     """
     check_family(family, variant, optimizer)
     counts, all_bins = _bins_of_variant(sample, variant, schemes, bins)

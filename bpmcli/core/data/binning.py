@@ -88,8 +88,10 @@ def mass_edges(sample: Sample, n_bins: int, whole_ties: bool = False) -> Floats 
     below = boundaries[after] - edges > edges - boundaries[after - 1]
     nearest = np.where(below, after - 1, after)
     nearest[[0, -1]] = 0, boundaries.size - 1
-    snapped: Floats = boundaries[nearest[np.concatenate([[True], np.diff(nearest) > 0])]]
-    return snapped
+    snapped: Floats = boundaries[nearest]
+    # Several edges may share a boundary, and weights too small to add up leave boundaries equal.
+    distinct: Floats = snapped[np.concatenate([[True], np.diff(snapped) > 0])]
+    return distinct
 
 
 def width_edges(sample: Sample, n_bins: int) -> tuple[Floats, Ints]:
@@ -109,7 +111,9 @@ def width_edges(sample: Sample, n_bins: int) -> tuple[Floats, Ints]:
         number = np.minimum((sample.confidences * (1.0 + EDGE_SLACK) * n_bins).astype(np.int64), n_bins - 1)
         starts = np.concatenate([[0], np.flatnonzero(np.diff(number)) + 1])
         numbers = number[starts]
-    return sample.mass_before[np.append(starts, sample.mass.size)], numbers
+    positions = sample.mass_before[np.append(starts, sample.mass.size)]
+    filled = np.diff(positions) > 0  # weights too small to add up make a bin empty
+    return positions[np.append(True, filled)], numbers[filled]
 
 
 def scheme_counts(

@@ -41,7 +41,7 @@ class Sums(NamedTuple):
     hits: Floats
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sample:
     """Sorted cells. Masses add up to `n`, whatever the weights were."""
 
@@ -61,6 +61,13 @@ class Sample:
     """The cells of that summary are no distinct values: rows of a cell are close, not equal."""
     inner_variance: float = 0.0
     """Variance of the confidences inside the cells of a summary."""
+
+    def __repr__(self) -> str:
+        kind = ", weighted" if self.weighted else ""
+        return (
+            f"Sample({self.n} rows{kind}, {self.log_odds.size} distinct confidences, mean confidence "
+            f"{self.mean_confidence:.4f}, accuracy {self.accuracy:.4f})"
+        )
 
     @cached_property
     def untied(self) -> bool:
@@ -161,10 +168,16 @@ def gap(log_odds: Floats, g: Floats, miss: Floats) -> Floats:
 
 
 def sample_from_log_odds(log_odds: npt.ArrayLike, hits: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> Sample:
-    """Check, sort and group rows given as log-odds and hits (0 or 1), with optional weights.
+    """A sample from log-odds log(ŝ / (1 − ŝ)) and whether each row is correct (0 or 1), with optional weights.
 
-    Unweighted rows are sorted with the hit packed into the lowest bit of the log-odds: one sort of
-    one array, at the price of one unit in the last place.
+    Log-odds keep what a confidence rounds away: with log-odds of 40 a confidence is exactly 1. Raises DataError for
+    NaN, lengths that differ, values other than 0 and 1, and negative weights. Unweighted rows are sorted with the
+    outcome packed into the lowest bit of the log-odds: one sort of one array that costs one unit in the last place.
+
+    >>> from bpmcli import sample_from_log_odds
+    >>> sample = sample_from_log_odds([40.0, 45.0, 0.0], [1, 1, 0])
+    >>> sample.n, round(sample.accuracy, 3), round(sample.mean_confidence, 3)
+    (3, 0.667, 0.833)
     """
     x = np.array(log_odds, dtype=np.float64).ravel()
     h = np.asarray(hits).ravel()
@@ -206,7 +219,12 @@ def make_room_for_hit(x: Floats) -> Ints:
 def sample_from_confidences(
     confidences: npt.ArrayLike, hits: npt.ArrayLike, weights: npt.ArrayLike | None = None
 ) -> Sample:
-    """The same from bare confidences in [0, 1]."""
+    """A sample from confidences in [0, 1] and whether each row is correct (0 or 1), with optional weights.
+
+    >>> from bpmcli import sample_from_confidences
+    >>> sample_from_confidences([0.9, 0.8, 0.6], [1, 0, 1]).accuracy.__round__(3)
+    0.667
+    """
     from bpmcli.core.data.log_odds import log_odds_of_confidences
 
     return sample_from_log_odds(log_odds_of_confidences(np.asarray(confidences)), hits, weights)

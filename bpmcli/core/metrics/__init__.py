@@ -4,6 +4,7 @@ from bpmcli.core.metrics import definitions  # noqa: F401  (metrics register the
 from bpmcli.core.metrics.registry import (
     METRICS,
     Measured,
+    Measurements,
     Metric,
     MetricOptions,
     check_metric_names,
@@ -15,6 +16,7 @@ from bpmcli.core.metrics.registry import (
 __all__ = [
     "METRICS",
     "Measured",
+    "Measurements",
     "Metric",
     "MetricOptions",
     "check_metric_names",

@@ -10,7 +10,11 @@ from bpmcli.core.data.sample import Floats, Ints, Sample
 
 
 def bin_table(sample: Sample, n_bins: int = 15, binning: str = "mass") -> list[dict[str, float]]:
-    """Range, rows, mean confidence, accuracy with its Wilson 95 % interval, and the gap, per bin."""
+    """Range, rows, mean confidence, accuracy with its Wilson 95 % interval, and the gap, per bin.
+
+    `pandas.DataFrame(bin_table(sample))` makes a table of it. Wilson 1927:
+    (a + z²/2n ± z √(a(1 − a)/n + z²/4n²)) / (1 + z²/n) for an accuracy a of n rows.
+    """
     edges: Floats | Ints
     if binning == "width":
         edges, index = width_edges(sample, n_bins)

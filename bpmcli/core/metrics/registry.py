@@ -14,6 +14,8 @@ from bpmcli.core.data.sample import Floats, Sample
 from bpmcli.errors import FitError, UsageError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from bpmcli.core.metrics.resamples import Resamples
 
 
@@ -94,12 +96,42 @@ def metric(name: str, summary: str, reference: str, **more: Any) -> Callable[[Co
     return register
 
 
-def measure(
-    sample: Sample, names: Iterable[str] | None = None, options: MetricOptions | None = None
-) -> dict[str, Measured]:
-    """The chosen metrics (the paper's seven by default). One that cannot be had is a None with a reason."""
+class Measurements(dict[str, Measured]):
+    """Metrics by name, in the order in which they were asked for."""
+
+    def to_frame(self, intervals: Mapping[str, Any] | None = None) -> pd.DataFrame:
+        """A DataFrame with one row per metric: its value, the reason if it is missing, and its details.
+
+        `intervals` (from `metric_intervals`) adds the columns `low` and `high`.
+        """
+        import pandas as pd
+
+        rows = []
+        for name, found in self.items():
+            row = {"metric": name, "value": np.nan if found.value is None else found.value}
+            if intervals is not None:
+                limits = intervals.get(name)
+                row |= {"low": np.nan, "high": np.nan} if limits is None else {"low": limits.low, "high": limits.high}
+            rows.append({**row, "why_missing": found.why_missing, "details": dict(found.details)})
+        return pd.DataFrame(rows).set_index("metric")
+
+
+def measure(sample: Sample, names: Iterable[str] | None = None, options: MetricOptions | None = None) -> Measurements:
+    """Calibration metrics of a sample by name: the paper's seven by default, `["all"]` for every one.
+
+    A metric that cannot be computed has the value None and says why. The formula and the reference of each metric are
+    in `METRICS[name].compute.__doc__` and `METRICS[name].reference`.
+
+    >>> from bpmcli import measure, sample_from_confidences
+    >>> sample = sample_from_confidences([0.9] * 10 + [0.6] * 10, [1] * 8 + [0] * 2 + [1] * 6 + [0] * 4)
+    >>> found = measure(sample, ["ece", "ks"])
+    >>> round(found["ece"].value, 4), round(found["ks"].value, 4)
+    (0.05, 0.05)
+    >>> found.to_frame().value.round(4).to_dict()
+    {'ece': 0.05, 'ks': 0.05}
+    """
     options = options or MetricOptions()
-    results: dict[str, Measured] = {}
+    results = Measurements()
     for name in check_metric_names(names):
         try:
             results[name] = METRICS[name].compute(sample, options)

@@ -112,7 +112,7 @@ def verdict(sample: Sample, target: str = "top-label", seed: int = 0) -> Verdict
 
     >>> import numpy as np
     >>> from bpmcli import TRUTHS, simulate, verdict
-    >>> verdict(simulate(TRUTHS["D4"], 10_000, np.random.default_rng(0)).sample()).title
+    >>> verdict(simulate(TRUTHS["D1"], 10_000, np.random.default_rng(0)).sample()).title
     'over-confident'
     """
     value = tce_averaged(sample).value
