@@ -10,7 +10,7 @@ import numpy as np
 
 from bpmcli.core.data.categorical import Categorical
 from bpmcli.errors import DataError
-from bpmcli.io.columns import Lists, to_arrow
+from bpmcli.io.columns import Lists, Objects, to_arrow
 from bpmcli.io.formats.reader import ColumnBatch, Reader
 from bpmcli.io.group_keys import group_names
 from bpmcli.io.layout import InputOptions, Layout
@@ -111,7 +111,10 @@ def _without_missing(batch: ColumnBatch) -> ColumnBatch:
         for name, values in batch.columns.items()
     }
     mask = to_arrow(keep)
-    passed = {k: v[keep] if isinstance(v, np.ndarray) else v.filter(mask) for k, v in batch.passed.items()}
+    passed = {
+        k: v[keep] if isinstance(v, np.ndarray) else v.take(keep) if isinstance(v, Objects) else v.filter(mask)
+        for k, v in batch.passed.items()
+    }
     return ColumnBatch(batch.start, int(keep.sum()), columns, passed)
 
 

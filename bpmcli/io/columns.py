@@ -49,6 +49,28 @@ class Lists(NamedTuple):
         return out
 
 
+ABSENT = object()
+"""A field that a JSON object does not have, which is not the same as null."""
+
+
+class Objects:
+    """JSON values row by row, exactly as they were read."""
+
+    def __init__(self, values: list[Any]) -> None:
+        self.values = values
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def slice(self, start: int, length: int) -> Objects:
+        """Consecutive rows."""
+        return Objects(self.values[start : start + length])
+
+    def take(self, keep: npt.NDArray[np.bool_]) -> Objects:
+        """The chosen rows."""
+        return Objects([value for value, kept in zip(self.values, keep.tolist(), strict=True) if kept])
+
+
 def from_arrow(column: Any) -> tuple[Array | Lists | Categorical, Array | None]:
     """Values and, if any are null, a mask of them (the values at nulls are arbitrary)."""
     import pyarrow as pa

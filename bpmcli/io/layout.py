@@ -29,6 +29,9 @@ class Layout(NamedTuple):
     group: str | None
     target: str
 
+    n_classes: int = 0
+    """The number of classes; 0 if it varies or is not known."""
+
     @property
     def names(self) -> list[str]:
         """Every column to be read."""
@@ -87,6 +90,7 @@ def understand(reader: Reader, options: InputOptions, outcomes: bool = True) -> 
         weight=options.weight and chosen.existing(options.weight, "--weight"),
         group=options.group and chosen.existing(options.group, "--by"),
         target=EVENT if options.event else TOP_LABEL,
+        n_classes=2 if binary else (len(scores) if len(scores) > 1 else columns[scores[0]].width) or 0,
     )  # fmt: skip
     if outcomes:
         layout = _with_outcome(layout, columns, options, matrix)

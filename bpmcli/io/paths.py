@@ -5,11 +5,13 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from bpmcli.errors import DataError, UsageError
 from bpmcli.io.formats import STDIN, readers, suffix_of
+from bpmcli.io.streams import copied, is_stream
 
 
 class Input(NamedTuple):
@@ -22,7 +24,10 @@ class Input(NamedTuple):
 def expand(arguments: Iterable[str]) -> list[Input]:
     """Every input once, in order; what a glob or directory holds is sorted."""
     found: dict[str, Input] = {}
+    arguments = list(arguments)
     for argument in arguments:
+        if len(arguments) > 1 and is_stream(argument):
+            _read_now(argument)  # workers cannot: the stream belongs to this process
         for item in _expand_one(argument):
             found.setdefault(item.path, item)
     items = list(found.values())
@@ -32,6 +37,12 @@ def expand(arguments: Iterable[str]) -> list[Input]:
         base = os.path.commonpath(folders)
         items = [Input(item.path, os.path.relpath(os.path.abspath(item.path), base)) for item in items]
     return items
+
+
+def _read_now(argument: str) -> None:
+    """Copy a stream; what is wrong with it is reported by whoever reads the copy."""
+    with suppress(DataError):
+        copied(argument)
 
 
 def _expand_one(argument: str) -> list[Input]:

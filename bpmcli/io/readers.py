@@ -78,7 +78,7 @@ def read_rows(
         parts = _of_one_width(parts) if distributions else parts
         if not parts or not sum(part.n for part in parts):
             raise DataError("no rows")
-        rows = pool(parts)
+        rows = parts[0] if len(parts) == 1 else pool(parts)
         if rows.weights is not None and not rows.weights.any():
             raise DataError(f"all weights in '{layout.weight}' are zero", "name another column with --weight")
         shares = None if rows.n < 100 else (float(rows.hits.mean()), float((rows.log_odds > CONFIDENT).mean()))

@@ -32,7 +32,7 @@ _own: dict[tuple[str, int], str] = {}
 
 def is_stream(path: str) -> bool:
     """Whether a path can be read only once: anything but a regular file, a directory or a remote path."""
-    if path == STDIN:
+    if path == STDIN or path in _for_worker():
         return True
     if "://" in path:
         return False
@@ -43,16 +43,23 @@ def is_stream(path: str) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
+def _for_worker() -> dict[str, str]:
+    """The copies that the process which started this worker has made."""
+    if parent_process() is None:
+        return {}
+    found: dict[str, str] = json.loads(os.environ.get(_COPIES, "{}"))
+    return found
+
+
 def copied(path: str) -> str:
     """A regular file with the stream's content. The stream is read on the first call only."""
-    for_workers: dict[str, str] = json.loads(os.environ.get(_COPIES, "{}"))
-    if parent_process() is not None and path in for_workers:
-        return for_workers[path]
+    if path in _for_worker():
+        return _for_worker()[path]
     # A path may name another stream later in the life of a process.
     key = (path, id(sys.stdin)) if path == STDIN else (path, os.stat(path).st_ino)
     if key not in _own:
         _own[key] = _copy(path)
-        os.environ[_COPIES] = json.dumps({**for_workers, path: _own[key]})
+        os.environ[_COPIES] = json.dumps({path: copy for (path, _), copy in _own.items()})
     return _own[key]
 
 

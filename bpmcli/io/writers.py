@@ -72,7 +72,7 @@ def check_output(out: Writer, suffix: str) -> None:
         text = error.message if isinstance(error, BpmError) else str(error)
         raise DataError(f"the output cannot be read again: {text}", "nothing was written") from None
     expected = [*out.names, *out.carried]
-    if rows != out.rows or not set(out.names) <= set(names) or not set(names) <= set(expected):
+    if rows != out.rows or (out.fixed_columns and not set(out.names) <= set(names)) or not set(names) <= set(expected):
         found = f"{len(names)} columns, {rows} rows"
         raise DataError(
             f"the output has {found} and not {len(expected)} columns, {out.rows} rows",

@@ -65,7 +65,7 @@ class ApplyFile:
         if SUMMARY_KEY in source.metadata:
             raise DataError("is a summary: it has no rows to calibrate", "give the files that were summarised")
         # Text stays as it is from csv to csv; elsewhere columns get their types.
-        source.keep_text = (suffix or source.suffixes[0]).startswith((".csv", ".tsv"))
+        source.written_as = suffix or source.suffixes[0]
         layout = layout_for_apply(source, self.options, self.params)
         odd: Counter[str] = Counter()
         n, before, after = 0, 0.0, 0.0
@@ -186,19 +186,18 @@ def layout_for_apply(source: Any, options: InputOptions, params: Params) -> Layo
 def replace_scores(columns: Mapping[str, Any], order: list[str], layout: Layout, fresh: Any) -> dict[str, Any]:
     """The columns in their order, scores replaced; logits become probabilities, and are renamed so."""
     out: dict[str, Any] = {}
-    first = layout.scores[0]
-    written = {_renamed(name, layout) for name in layout.scores}
+    place = {name: i for i, name in enumerate(layout.scores)}
+    renamed = {name: _renamed(name, layout, i) for name, i in place.items()}
+    written = set(renamed.values())
     for name in order:
-        if name not in columns and name not in layout.scores:
-            continue
-        if name not in layout.scores and name in written:
-            continue  # old probabilities beside the logits make room for the new ones
-        if name not in layout.scores:
-            out[name] = columns[name]
-        elif len(layout.scores) > 1:
-            out[_renamed(name, layout)] = fresh[:, layout.scores.index(name)]
-        elif name == first:
-            out[_renamed(name, layout)] = _as_before(columns[name], fresh)
+        if name not in place:
+            # Old probabilities beside the logits make room for the new ones.
+            if name in columns and name not in written:
+                out[name] = columns[name]
+        elif len(place) > 1:
+            out[renamed[name]] = fresh[:, place[name]]
+        else:
+            out[renamed[name]] = _as_before(columns[name], fresh)
     return out
 
 
@@ -213,13 +212,13 @@ def _as_before(old: Any, fresh: Any) -> Any:
     return Lists(fresh[inside], old.lengths)
 
 
-def _renamed(name: str, layout: Layout) -> str:
+def _renamed(name: str, layout: Layout, place: int) -> str:
     if layout.kind != "logits":
         return name
     for old, new in RENAMED:
         if name.lower().startswith(old):
             return new + name[len(old) :]
-    return "probs" if len(layout.scores) == 1 else f"prob_{layout.scores.index(name)}"
+    return "probs" if len(layout.scores) == 1 else f"prob_{place}"
 
 
 def output_suffix(path: str, out: str | None) -> str:

@@ -261,3 +261,63 @@ def test_devices_are_written_to_or_refused(fitted, suffix):
     ran = fitted("apply", "p.json", "fit.npz", "-o", f"full{suffix}", code=3)
     assert "cannot be written (No space left on device)" in ran.err
     assert Path(f"null{suffix}").is_symlink()
+
+
+def test_json_comes_out_as_it_went_in(fitted):
+    """From jsonl to jsonl nothing is converted: big numbers, texts like dates, mixed types, fields that come and go."""
+    rows = [
+        {"confidence": 0.7, "hit": 1, "big": 10**30, "day": "2024-01-01", "mixed": [1, "a", None]},
+        {"day": "2024-01-01T00:00:00Z", "confidence": 0.6, "hit": 0, "late": {"x": [{}]}, "mixed": 3},
+        {"confidence": 0.9, "hit": 1, "mixed": None, "text": "a\r\nb \u2028 \u00e9"},
+    ] * 20
+    Path("a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    fitted("apply", "p.json", "a.jsonl", "-o", "o.jsonl")
+    found = [json.loads(line) for line in Path("o.jsonl").read_text(encoding="utf-8").split("\n")[:-1]]
+    for before, after in zip([dict(row) for row in rows], found, strict=True):
+        assert after.pop("confidence") == pytest.approx(before.pop("confidence"))
+        assert after == before
+
+
+def test_text_of_csv_stays_text_in_other_formats(fitted):
+    Path("a.csv").write_text("confidence,hit,t,h,d\n" + "0.7,1,12:30,0x10,2024-01-01\n0.6,0,08:00,17,2024-01-02\n" * 20)
+    for suffix in (".parquet", ".jsonl"):
+        fitted("apply", "p.json", "a.csv", "-o", f"o{suffix}")
+        if suffix == ".parquet":
+            found = table("o.parquet")
+        else:
+            found = pd.DataFrame([json.loads(line) for line in Path("o.jsonl").read_text().splitlines()])
+        assert found["t"].tolist()[:2] == ["12:30", "08:00"]
+        assert found["h"].tolist()[:2] == ["0x10", "17"]
+        assert found["d"].tolist()[:2] == ["2024-01-01", "2024-01-02"]
+
+
+def test_a_carriage_return_in_text_survives(fitted):
+    pq.write_table(
+        pa.table({**{k: pa.array(v) for k, v in bare().items()}, "note": ["a\rb", "c"] * (N // 2)}), "a.parquet"
+    )
+    fitted("apply", "p.json", "a.parquet", "-o", "o.csv")
+    fitted("apply", "p.json", "o.csv", "-o", "again.parquet")
+    assert pq.read_table("again.parquet")["note"].to_pylist() == ["a\rb", "c"] * (N // 2)
+
+
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.dictionary(pa.int8(), pa.string()), pa.string()])
+def test_a_group_column_keeps_its_type_and_its_nulls(run, kind):
+    groups = ["a", "b", None, "c"] * (N // 4)
+    data = pa.table({**{k: pa.array(v) for k, v in bare().items()}, "site": pa.array(groups, pa.string()).cast(kind)})
+    pq.write_table(data.filter(pa.compute.is_valid(data["site"])), "fit.parquet")
+    pq.write_table(data, "a.parquet")
+    run("fit", "fit.parquet", "--by", "site", "--min-group", "50", "--method", "identity", "-o", "p.json")
+    ran = run("apply", "p.json", "a.parquet", "-o", "out.parquet")
+    after = pq.read_table("out.parquet")["site"]
+    assert after.to_pylist() == groups
+    assert after.type == pq.read_table("a.parquet")["site"].type
+    assert "100 rows" in ran.err
+
+
+def test_file_names_that_are_not_text(fitted):
+    name = os.fsdecode(b"\xff.csv")
+    Path(name).write_text("confidence,hit\n" + "0.7,1\n0.6,0\n" * 20)
+    pq.write_table(pa.table({k: pa.array(v) for k, v in bare().items()}), "a.parquet")
+    os.rename("a.parquet", os.fsdecode(b"\xff.parquet"))
+    for path in (name, os.fsdecode(b"\xff.parquet")):
+        fitted("apply", "-q", "p.json", path, "-o", "out.csv")

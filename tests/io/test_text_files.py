@@ -49,9 +49,9 @@ def test_a_csv_value_near_the_beginning_is_named_with_its_row(tmp_path):
     [
         ('{"confidence": 0.7, "hit": "yes"}\n', r"'hit' holds numbers first and text later \(row 300001\)"),
         ('\n{"confidence": "x", "hit": 1}\n', r"'confidence' holds numbers first and text later \(row 300001\)"),
-        ('{"confidence": 0.7, "hit":\n', r"is no valid JSON \(row 300001\)"),
+        ('{"confidence": 0.7, "hit":\n', r"is not valid JSON \(row 300001\)"),
         # These two make pyarrow's parser crash.
-        ("null\n", "line 300001 is no JSON object"),
+        ("null\n", "line 300001 is not a JSON object"),
         ('{"hit": 1, "x": ' + "[" * 100_000 + "]" * 100_000 + "}\n", "line 300001 is nested more than 500 deep"),
         ('{"hit": 1, "x": ' + '{"a":' * 100_000 + "1" + "}" * 100_000 + "}\n", "line 300001 is nested more than 500"),
     ],
@@ -66,12 +66,14 @@ def test_fields_nobody_asked_for_may_come_and_change(tmp_path):
     assert read_rows(jsonl(tmp_path / "a.jsonl", last)).rows.n == 300_002
 
 
-def test_a_new_field_cannot_be_passed_on(run, tmp_path):
+def test_a_new_field_far_inside_is_passed_on_as_json_only(run, tmp_path):
     jsonl(tmp_path / "a.jsonl", '{"confidence": 0.7, "hit": 0, "new": 1}\n')
     run("fit", "a.jsonl", "--method", "identity", "-o", "p.json")
-    ran = run("apply", "p.json", "a.jsonl", "-o", "out.jsonl", code=3)
+    run("apply", "p.json", "a.jsonl", "-o", "out.jsonl")
+    assert json.loads(Path("out.jsonl").read_text().splitlines()[-1])["new"] == 1
+    ran = run("apply", "p.json", "a.jsonl", "-o", "out.parquet", code=3)
     assert "a line has a field that the first 8 MB of lines do not have" in ran.err
-    assert not Path("out.jsonl").exists()
+    assert not Path("out.parquet").exists()
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
@@ -90,7 +92,7 @@ def test_lines_are_checked_wherever_blocks_begin(size):
     if size > 2:
         assert read(good).decode() == good
     for bad in ("null", " [1]", '"x"', "\t3"):
-        with pytest.raises(DataError, match="line 6 is no JSON object"):
+        with pytest.raises(DataError, match="line 6 is not a JSON object"):
             read(good.removeprefix("\ufeff") + "\n" + bad + "\n{}")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from bpmcli.errors import DataError
 from bpmcli.io.formats import reads, writes
+from bpmcli.io.formats.reader import is_plain
 from bpmcli.io.formats.record_batches import ArrowReader
 from bpmcli.io.formats.table_writer import ArrowWriter
 
@@ -25,7 +26,7 @@ class ArrowFileReader(ArrowReader):
     def _opened(self) -> Any:
         import pyarrow as pa
 
-        return pa.OSFile(self.path) if "://" not in self.path else self.opened()
+        return pa.OSFile(self.path) if "://" not in self.path and is_plain(self.path) else self.opened()
 
     def _batches(self, raw: Any, fields: list[int] | None) -> Any:
         import pyarrow as pa

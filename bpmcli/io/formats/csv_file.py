@@ -7,7 +7,7 @@ import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import IO, Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,7 @@ class CsvReader(TextReader):
     """Comma-separated text with a header."""
 
     distinct: ClassVar[bool] = False
+    _hex: set[str] | None = None
     delimiter: ClassVar[str] = ","
 
     @classmethod
@@ -35,20 +36,20 @@ class CsvReader(TextReader):
         first = text.lstrip(b"\xef\xbb\xbf \r\n").split(b"\n", 1)[0]
         return not first.startswith((b"{", b"[")) and b"\t" not in first
 
-    def _open(self, names: list[str] | None, numeric: Sequence[str], texts: Sequence[str]) -> Any:
+    @contextmanager
+    def _open(self, names: list[str] | None, numeric: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
         import pyarrow as pa
         from pyarrow import csv
 
         types = {name: pa.float64() for name in numeric} | {name: pa.string() for name in texts}
-        return csv.open_csv(
-            self.stream(),
-            read_options=csv.ReadOptions(use_threads=False, block_size=BLOCK),
-            parse_options=csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
-            # "NA" is a missing number, but among text it may be Namibia.
-            convert_options=csv.ConvertOptions(
-                include_columns=names, column_types=types, strings_can_be_null=False, quoted_strings_can_be_null=False
-            ),
+        # "NA" is a missing number, but among text it may be Namibia.
+        convert = csv.ConvertOptions(
+            include_columns=names, column_types=types, strings_can_be_null=False, quoted_strings_can_be_null=False
         )
+        read = csv.ReadOptions(use_threads=False, block_size=BLOCK)
+        parse = csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
+        with self.stream() as raw, csv.open_csv(raw, read, parse, convert) as reader:
+            yield reader
 
     @contextmanager
     def reporting(self) -> Iterator[None]:
@@ -111,14 +112,42 @@ class CsvReader(TextReader):
             return reader.schema
 
     def record_batches(self, names: list[str] | None, numeric: Sequence[str]) -> Iterator[Any]:
-        # Columns that are only passed on stay text, so that they are written exactly as they were read.
         numbers = set(numeric)
-        texts = [c for c in self.columns if c not in numbers] if names is None and self.keep_text else []
+        texts = [c for c in (names or self.columns) if c not in numbers and self._is_text(c, names is None)]
         self._converting = names or list(self.columns)
         with self._open(names, numeric, texts) as reader:
             for record in reader:
                 if record.num_rows:
                     yield record
+
+    def _is_text(self, name: str, passed: bool) -> bool:
+        """Columns that stay text: those that go into text again, dates and times, and hexadecimal numbers."""
+        import pyarrow as pa
+
+        kind = self.fields[name].type
+        if passed and self.written_as.startswith((".csv", ".tsv")):
+            return True
+        if passed and pa.types.is_integer(kind):
+            return name in self._hexadecimal()
+        return bool(pa.types.is_temporal(kind) or pa.types.is_binary(kind))
+
+    def _hexadecimal(self) -> set[str]:
+        """Columns with values such as 0x10, which pyarrow takes for 16."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if self._hex is None:
+            self._hex = set()
+            with self.stream() as raw:
+                suspicious = any(b"0x" in block or b"0X" in block for block in iter(lambda: raw.read(1 << 22), b""))
+            whole = [name for name, field in self.fields.items() if pa.types.is_integer(field.type)]
+            if suspicious and whole:
+                with self._open(whole, (), whole) as reader:
+                    for record in reader:
+                        for name, column in zip(whole, record.columns, strict=True):
+                            if pc.any(pc.match_substring(column, "x", ignore_case=True)).as_py():
+                                self._hex.add(name)
+        return self._hex
 
     @classmethod
     def written(cls, path: str) -> tuple[list[str], int]:
@@ -171,9 +200,22 @@ class CsvWriter(TextWriter):
 
     def put(self, columns: Mapping[str, Any]) -> None:
         out = csv.writer(self.file, delimiter=self.delimiter, lineterminator="\n")
+        if any("\r" in value for values in columns.values() for value in values if type(value) is str):
+            # Before Python 3.13 a carriage return is quoted only if it is part of the line end.
+            out = csv.writer(_LineEnds(self.file), delimiter=self.delimiter, lineterminator="\r\n")
         if not self.rows:
             out.writerow(columns)
         out.writerows(zip(*columns.values(), strict=True))
+
+
+class _LineEnds:
+    """A file that gets lines which end in a carriage return and a line feed, and keeps the line feed."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self.file = file
+
+    def write(self, line: str) -> int:
+        return self.file.write(line[:-2] + "\n")
 
 
 def _nested(values: Sequence[Any]) -> bool:

@@ -16,7 +16,7 @@ DEEPEST = 500
 """Lists and objects inside one another; pyarrow's parser recurses until the stack is full."""
 
 _STRAY = re.compile(rb"(?:\A|\n)[ \t\r]*(?=[^\s{])")
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class CheckedLines:
@@ -38,7 +38,7 @@ class CheckedLines:
 
     def read(self, size: int = -1) -> bytes:
         block: bytes = self.raw.read(size)
-        text = block.removeprefix(_BYTE_ORDER_MARK) if self._line == 1 else block
+        text = block.removeprefix(BYTE_ORDER_MARK) if self._line == 1 else block
         self._check_starts(text)
         if text.count(b"{") + text.count(b"[") > 3 * text.count(b"\n") + DEEPEST:
             self._check_depth(text)
@@ -53,7 +53,7 @@ class CheckedLines:
         stray = _STRAY.search(text, start) if start >= 0 else None
         if stray:
             line = self._line + text.count(b"\n", 0, stray.end())
-            raise DataError(f"line {line} is no JSON object", "every line is one object, in braces")
+            raise DataError(f"line {line} is not a JSON object", "every line is one object, in braces")
 
     def _check_depth(self, text: bytes) -> None:
         """Brackets inside text count too: nobody writes five hundred of them unclosed in a line."""
@@ -75,7 +75,7 @@ def first_fault(lines: Iterable[bytes], column: str | None = None) -> str | None
         except OverflowError as error:
             return f"holds {str(error)[:20]}, which is too large for a number (row {row})"
         except (ValueError, RecursionError):
-            return f"is no valid JSON (row {row})"
+            return f"is not valid JSON (row {row})"
         kind = _kind(value.get(column)) if column and isinstance(value, dict) else None
         if before and kind and kind != before:
             return f"'{column}' holds {before} first and {kind} later (row {row})"

@@ -6,12 +6,16 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from bpmcli.errors import DataError
+from bpmcli.io.columns import ABSENT, Objects
 from bpmcli.io.formats import reads, writes
+from bpmcli.io.formats.json_lines import BYTE_ORDER_MARK
+from bpmcli.io.formats.reader import ColumnBatch, ColumnInfo
+from bpmcli.io.formats.record_batches import column_batch
 from bpmcli.io.formats.text_lines import Gzipped, TextReader, TextWriter, json_text, opened_text
 
 BLOCK = 1 << 23
@@ -29,16 +33,16 @@ class JsonlReader(TextReader):
             return False
         return len(lines) == 1 or lines[0].rstrip().endswith(b"}")
 
-    def _open(self, schema: Any | None, others: str = "infer") -> Any:
+    @contextmanager
+    def _open(self, schema: Any | None, others: str = "infer") -> Iterator[Any]:
         from pyarrow import json
 
         from bpmcli.io.formats.json_lines import CheckedLines
 
-        return json.open_json(
-            CheckedLines(self.stream()),
-            read_options=json.ReadOptions(use_threads=False, block_size=BLOCK),
-            parse_options=json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=others),
-        )
+        read = json.ReadOptions(use_threads=False, block_size=BLOCK)
+        parse = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=others)
+        with self.stream() as raw, json.open_json(CheckedLines(raw), read, parse) as reader:
+            yield reader
 
     @contextmanager
     def reporting(self) -> Iterator[None]:
@@ -74,8 +78,29 @@ class JsonlReader(TextReader):
     def schema(self) -> Any:
         if self.size() == 0:
             raise DataError("no rows")
-        with self._open(None) as reader:
-            return reader.schema
+        try:
+            with self._open(None) as reader:
+                return reader.schema
+        except ValueError as error:
+            if "changed from" not in str(error):
+                raise
+            return self._mixed_schema()
+
+    def _mixed_schema(self) -> Any:
+        """Fields whose type changes from line to line are taken for text until somebody needs them."""
+        import pyarrow as pa
+
+        kinds: dict[str, set[str]] = {}
+        for row in next(self._objects(), []):
+            for name, value in row.items():
+                is_list = isinstance(value, list) and all(type(v) in (int, float) for v in value)
+                kind = "list" if is_list else "number" if type(value) in (int, float) else type(value).__name__
+                kinds.setdefault(name, set()).update({kind} - {"NoneType"})
+        types = {"list": pa.list_(pa.float64()), "number": pa.float64(), "bool": pa.bool_()}
+        return pa.schema(
+            [(name, types.get(next(iter(found)), pa.string()) if len(found) == 1 else pa.string())
+             for name, found in kinds.items()]
+        )  # fmt: skip
 
     def record_batches(self, names: list[str] | None, numeric: Sequence[str]) -> Iterator[Any]:
         import pyarrow as pa
@@ -99,6 +124,57 @@ class JsonlReader(TextReader):
                 if record.num_rows:
                     yield record.select(names) if names is not None else record
 
+    def read(self, names: Sequence[str], numeric: Sequence[str], rest: bool) -> Iterator[ColumnBatch]:
+        if not (rest and self.written_as.startswith((".jsonl", ".ndjson"))):
+            yield from super().read(names, numeric, rest)
+            return
+        # From JSON to JSON nothing is converted: numbers of any size, texts that look like dates, mixed types.
+        start = 0
+        for rows in self._objects():
+            fields = list(dict.fromkeys(name for row in rows for name in row))
+            for name in fields:
+                self.columns.setdefault(name, ColumnInfo(name, None, "U"))
+            by_name = {name: self._typed(name, [row.get(name) for row in rows]) for name in names}
+            batch = column_batch(by_name, len(rows), start, names, set(numeric))
+            passed = {name: Objects([row.get(name, ABSENT) for row in rows]) for name in fields if name not in numeric}
+            yield batch._replace(passed=passed)
+            start += len(rows)
+
+    def _objects(self) -> Iterator[list[dict[str, Any]]]:
+        """The lines as Python objects, about as many at a time as pyarrow would take."""
+        from bpmcli.io.formats.json_lines import lines_of
+
+        rows: list[dict[str, Any]] = []
+        size = 0
+        with self.stream() as raw:
+            for number, line in enumerate(lines_of(raw), start=1):
+                if not line.strip():
+                    continue
+                try:
+                    row = json.loads(line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line)
+                except (ValueError, RecursionError):
+                    raise DataError(f"line {number} is not valid JSON", "write every line in the same way") from None
+                if not isinstance(row, dict):
+                    raise DataError(f"line {number} is not a JSON object", "every line is one object, in braces")
+                rows.append(row)
+                size += len(line)
+                if size > BLOCK:
+                    yield rows
+                    rows, size = [], 0
+        if rows:
+            yield rows
+
+    def _typed(self, name: str, values: list[Any]) -> Any:
+        """The values of a field that is needed, as an arrow column: numbers, lists of numbers, or what they are."""
+        import pyarrow as pa
+
+        for kind in (pa.float64(), pa.list_(pa.float64()), None):
+            try:
+                return pa.array(values) if kind is None else pa.array(values, kind)
+            except (pa.ArrowException, OverflowError, TypeError):
+                continue
+        raise DataError(f"'{name}' holds values of different kinds", "write every line in the same way")
+
     @classmethod
     def written(cls, path: str) -> tuple[list[str], int]:
         lines = 0
@@ -114,7 +190,11 @@ class JsonlReader(TextReader):
 class JsonlWriter(TextWriter):
     """One object per line; matrices stay lists."""
 
-    def prepare(self, name: str, values: Any) -> list[str]:
+    fixed_columns: ClassVar[bool] = False
+
+    def prepare(self, name: str, values: Any) -> list[Any]:
+        if isinstance(values, Objects):
+            return [value if value is ABSENT else json_text(value) for value in values.values]
         found = super().prepare(name, values)
         if isinstance(values, np.ndarray) and values.ndim == 1:
             if values.dtype.kind == "f" and np.isfinite(values).all():
@@ -126,7 +206,7 @@ class JsonlWriter(TextWriter):
     def put(self, columns: Mapping[str, Any]) -> None:
         keys = [json.dumps(name, ensure_ascii=False) + ": " for name in columns]
         for values in zip(*columns.values(), strict=True):
-            line = ", ".join(key + value for key, value in zip(keys, values, strict=True))
+            line = ", ".join([key + value for key, value in zip(keys, values, strict=True) if value is not ABSENT])
             self.file.write("{" + line + "}\n")
 
 

@@ -69,9 +69,9 @@ class NpzReader(Reader):
         n = self.columns[names[0]].rows
         assert n is not None
         asked = list(dict.fromkeys(names))
-        passed = [k for k, c in self.columns.items() if rest and c.rows == n and k not in names]
+        passed = [k for k, c in self.columns.items() if rest and c.rows == n and k not in numeric]
         with self.opened() as raw, zipfile.ZipFile(raw) as archive, ExitStack() as stack:
-            arrays = {name: self._array(archive, name, stack) for name in [*asked, *passed]}
+            arrays = {name: self._array(archive, name, stack) for name in dict.fromkeys([*asked, *passed])}
             step = rows_per_batch(sum(a.row_values for a in arrays.values()), sum(a.row_bytes for a in arrays.values()))
             for start in range(0, n, step):
                 count = min(step, n - start)
@@ -144,7 +144,15 @@ class NpzWriter(Writer):
             if chunks and chunks[0].shape[1:] != array.shape[1:]:
                 raise self.cannot_hold(name, "holds lists of different lengths")
             chunks.append(_Chunk(self.file.tell(), array.dtype, array.shape))
+            if array.dtype.kind == "U":
+                self._check_padding(name, chunks)
             self.file.write(array.tobytes())
+
+    def _check_padding(self, name: str, chunks: Sequence[_Chunk]) -> None:
+        longest = max(chunk.dtype.itemsize for chunk in chunks)
+        if longest * sum(int(np.prod(chunk.shape)) for chunk in chunks) > LARGEST_PADDED:
+            limit = f"{LARGEST_PADDED >> 30} GiB"
+            raise self.cannot_hold(name, f"holds text that takes more than {limit} padded to its longest value")
 
     def carry(self, origin: Reader, names: Sequence[str]) -> bool:
         free = [name for name in names if name not in self.chunks]
@@ -160,7 +168,7 @@ class NpzWriter(Writer):
 
         with self.file, zipfile.ZipFile(self.path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
             for name, chunks in self.chunks.items():
-                dtype = self._common_type(name, chunks)
+                dtype = self._common_type(chunks)
                 shape = (sum(chunk.shape[0] for chunk in chunks), *chunks[0].shape[1:])
                 header = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
                 with archive.open(_member(name), "w", force_zip64=True) as out:
@@ -174,16 +182,10 @@ class NpzWriter(Writer):
                 with archive.open(_member(name), "w") as out:
                     npy.write_array(out, np.array(text))
 
-    def _common_type(self, name: str, chunks: Sequence[_Chunk]) -> np.dtype[Any]:
+    def _common_type(self, chunks: Sequence[_Chunk]) -> np.dtype[Any]:
         """One type for all chunks: text as wide as its longest value, whole numbers as floats beside NaN."""
         types = list(dict.fromkeys(chunk.dtype for chunk in chunks))
-        dtype = types[0] if len(types) == 1 else np.result_type(*types)
-        size = dtype.itemsize * sum(int(np.prod(chunk.shape)) for chunk in chunks)
-        if dtype.kind == "U" and size > LARGEST_PADDED:
-            raise self.cannot_hold(
-                name, f"holds text that would take {size / 2**30:.1f} GiB padded to its longest value"
-            )
-        return dtype
+        return types[0] if len(types) == 1 else np.result_type(*types)
 
     def _copy(self, name: str, chunk: _Chunk, dtype: np.dtype[Any], out: IO[bytes]) -> None:
         count = int(np.prod(chunk.shape))

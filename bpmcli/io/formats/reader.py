@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from types import MappingProxyType
@@ -19,6 +21,10 @@ BATCH_BYTES = 1 << 26
 
 LARGEST_ROW = 1 << 28
 """A row of more bytes than this is refused. With a few copies it still fits into a gigabyte of memory."""
+
+
+_ADDRESS = re.compile(r"<[\w. ]+ at 0x[0-9a-f]+>| at 0x[0-9a-f]+")
+"""Places in memory, which mean nothing to a reader and change from run to run."""
 
 
 class ColumnInfo(NamedTuple):
@@ -63,8 +69,8 @@ class Reader:
     distinct: ClassVar[bool] = True
     """The content alone tells this format from all others; almost any text could be csv."""
 
-    keep_text: bool = False
-    """Columns that are only passed on stay text, so that they are written exactly as they were read."""
+    written_as: str = ""
+    """The suffix of the output, where the columns are passed on: a reader may then keep text as it is."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -85,9 +91,9 @@ class Reader:
         raise NotImplementedError
 
     def opened(self) -> Any:
-        """Under `with`: the path, or an open file if it is not local."""
+        """Under `with`: the path, or an open file if it is not local or its name is not UTF-8."""
         if "://" not in self.path:
-            return nullcontext(self.path)
+            return nullcontext(self.path) if is_plain(self.path) else open(self.path, "rb")
         from bpmcli.io.remote import opened
 
         return opened(self.path)
@@ -156,7 +162,8 @@ class Reader:
         except MemoryError:
             raise DataError("does not fit into memory", "split it into smaller files") from None
         except Exception as e:  # a damaged file can make a library fail in any way
-            text = " ".join(str(e).split()) or type(e).__name__
+            text = _ADDRESS.sub("", "".join(c if c.isprintable() else " " for c in str(e)))
+            text = " ".join(text.split()) or type(e).__name__
             if "support range requests" in text:
                 raise DataError("the server does not support range requests", "download it first") from None
             raise DataError(f"cannot be read as {self.label}: {text[:200]}", self.advice()) from None
@@ -164,6 +171,15 @@ class Reader:
     def advice(self) -> str:
         """The hint for a file that cannot be read."""
         return "is the file complete, and does its suffix fit its content?"
+
+
+def is_plain(path: str) -> bool:
+    """Whether a local path is valid text; pyarrow opens no others."""
+    try:
+        os.fspath(path).encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def rows_per_batch(row_values: int, row_bytes: int) -> int:

@@ -42,8 +42,8 @@ class ArrowReader(Reader):
             by_name = dict(zip(record.schema.names, record.columns, strict=True))
             for name, column in by_name.items():
                 _validate(name, column)
-            for piece, n in _decoded(by_name, record.num_rows, set(names), self.fields):
-                yield _column_batch(piece, n, start, names, numbers)
+            for piece, n in _decoded(by_name, record.num_rows, self.fields if rest else {}):
+                yield column_batch(piece, n, start, names, numbers)
                 start += n
 
 
@@ -75,7 +75,7 @@ def _validate(name: str, column: Any) -> None:
         raise DataError(f"column '{name}' is damaged: {text}", "write the file again") from None
 
 
-def _column_batch(
+def column_batch(
     by_name: Mapping[str, Any], n: int, start: int, names: Sequence[str], numbers: set[str]
 ) -> ColumnBatch:
     columns: dict[str, Array | Lists | Categorical] = {}
@@ -89,7 +89,7 @@ def _column_batch(
         if null is not None:
             missing = null if missing is None else missing | null
             nulls[name] = null
-    passed = {name: column for name, column in by_name.items() if name not in columns}
+    passed = {name: column for name, column in by_name.items() if name not in numbers}
     return ColumnBatch(start, n, columns, passed, missing, nulls)
 
 
@@ -125,21 +125,18 @@ def _is_number(text: str | None) -> bool:
     return True
 
 
-def _decoded(by_name: dict[str, Any], n: int, named: set[str], fields: Mapping[str, Any]) -> Iterator[tuple[Any, int]]:
-    """Text that was read as a dictionary gets back its own type if it is passed on, in pieces that fit into memory."""
+def _decoded(by_name: dict[str, Any], n: int, fields: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], int]]:
+    """Text that was read as a dictionary gets the type it has in `fields`, in pieces that fit into memory."""
     import pyarrow as pa
 
-    coded = [
+    coded = {
         name for name, column in by_name.items()
-        if name not in named and pa.types.is_dictionary(column.type) and not pa.types.is_dictionary(fields[name].type)
-    ]  # fmt: skip
-    if not coded:
-        yield by_name, n
-        return
-    if n > 1 and sum(_text_bytes(by_name[name]) for name in coded) > BATCH_BYTES:
+        if name in fields and pa.types.is_dictionary(column.type) and not pa.types.is_dictionary(fields[name].type)
+    }  # fmt: skip
+    if coded and n > 1 and sum(_text_bytes(by_name[name]) for name in coded) > BATCH_BYTES:
         half = n // 2
-        yield from _decoded({k: v.slice(0, half) for k, v in by_name.items()}, half, named, fields)
-        yield from _decoded({k: v.slice(half) for k, v in by_name.items()}, n - half, named, fields)
+        yield from _decoded({k: v.slice(0, half) for k, v in by_name.items()}, half, fields)
+        yield from _decoded({k: v.slice(half) for k, v in by_name.items()}, n - half, fields)
         return
     yield {k: v.cast(fields[k].type) if k in coded else v for k, v in by_name.items()}, n
 

@@ -17,7 +17,7 @@ from bpmcli.core.data.categorical import Categorical
 from bpmcli.errors import DataError
 from bpmcli.io.columns import Lists, is_text, iso_times, to_arrow
 from bpmcli.io.formats import STDIN
-from bpmcli.io.formats.reader import Reader
+from bpmcli.io.formats.reader import Reader, is_plain
 from bpmcli.io.formats.record_batches import ArrowReader
 from bpmcli.io.formats.writer import Writer
 
@@ -59,7 +59,9 @@ class TextReader(ArrowReader):
         """The text, unpacked."""
         import pyarrow as pa
 
-        raw = self.path
+        raw: Any = self.path
+        if not is_plain(self.path):
+            raw = open(self.path, "rb")  # noqa: SIM115
         if "://" in self.path:
             from bpmcli.io.remote import opened
 

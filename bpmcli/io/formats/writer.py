@@ -19,6 +19,9 @@ class Writer:
     instead: ClassVar[str] = "npz"
     """A format that holds what this one does not."""
 
+    fixed_columns: ClassVar[bool] = True
+    """All batches have the same columns."""
+
     def __init__(self, path: str, metadata: Mapping[str, str], origin: Reader | None = None) -> None:
         self.path, self.metadata, self.origin = path, metadata, origin
         self.rows = 0
@@ -30,6 +33,8 @@ class Writer:
         prepared = {name: self._prepared(name, values) for name, values in self.spread(columns).items()}
         if not self.names:
             self.names = list(prepared)
+        elif not self.fixed_columns:
+            self.names = list(dict.fromkeys([*self.names, *prepared]))
         elif list(prepared) != self.names:
             raise DataError(
                 "the columns change within the file", f"write {self.instead} instead: -o out.{self.instead}"
@@ -47,7 +52,7 @@ class Writer:
             raise self.cannot_hold(name, error.message) from None
         except UnicodeEncodeError:
             raise self.cannot_hold(name, "holds text that is not valid Unicode") from None
-        except (ValueError, TypeError, OverflowError, NotImplementedError) as error:
+        except (ValueError, TypeError, OverflowError, NotImplementedError, SystemError) as error:
             text = " ".join(str(error).split())[:120] or type(error).__name__
             raise self.cannot_hold(name, f"holds a value ({text})") from None
 

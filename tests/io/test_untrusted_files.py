@@ -1,0 +1,337 @@
+"""Files that lie about themselves: a sentence, within a memory budget, and never a crash."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import struct
+import subprocess
+import sys
+import threading
+import zipfile
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+from bpmcli.errors import DataError
+from bpmcli.io import read_rows
+from bpmcli.io.layout import InputOptions
+
+BUDGET = 1 << 30
+"""Peak memory of any command over any input: one gigabyte."""
+
+SECONDS = 60
+"""A limit for hangs only, on a busy machine."""
+
+
+def bpmcli(*argv: object, stdin: bytes | None = None) -> tuple[int, str, int]:
+    """Exit code, standard error and peak memory of a command in a process of its own."""
+    program = (
+        "import os, re, sys; from bpmcli.cli import main\n"
+        "code = main(sys.argv[1:])\n"
+        "status = open('/proc/self/status').read() if os.path.exists('/proc/self/status') else 'VmHWM: 0'\n"
+        "os.write(2, b'\\npeak %d' % (1024 * int(re.search(r'VmHWM:\\s+(\\d+)', status)[1])))\n"
+        "os._exit(code)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program, *map(str, argv)], capture_output=True, input=stdin, timeout=SECONDS
+    )
+    text, _, peak = ran.stderr.decode().rpartition("\npeak ")
+    return ran.returncode, text, int(peak or 0)
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def identity() -> str:
+    np.savez("fit.npz", confidence=np.linspace(0.5, 0.9, 40), hit=np.arange(40) % 2)
+    code, err, _ = bpmcli("fit", "fit.npz", "--method", "identity", "-o", "p.json")
+    assert code == 0, err
+    return "p.json"
+
+
+def damaged_arrow(offset: int) -> None:
+    n = 1000
+    table = pa.table({"confidence": np.full(n, 0.7), "hit": np.arange(n) % 2, "site": [f"s{i % 7}" for i in range(n)]})
+    pyarrow.feather.write_feather(table, "a.arrow", compression="uncompressed")
+    data = Path("a.arrow").read_bytes()
+    known = struct.pack("<4i", 2 * 500, 2 * 501, 2 * 502, 2 * 503)
+    at = data.index(known)
+    Path("a.arrow").write_bytes(data[:at] + struct.pack("<i", offset) + data[at + 4 :])
+
+
+@pytest.mark.parametrize("offset", [2_000_000_000, 5000, -7])
+@pytest.mark.parametrize(
+    "command", [["metrics", "a.arrow", "--by", "site"], ["apply", "p.json", "a.arrow", "-o", "x.csv"]]
+)
+def test_a_damaged_offset_is_a_sentence(offset, command):
+    identity()
+    damaged_arrow(offset)
+    code, err, _ = bpmcli(*command)
+    assert code == 3, err
+    assert "column 'site' is damaged" in err
+    assert not Path("x.csv").exists()
+
+
+def test_an_arrow_file_cut_off_while_it_is_read_is_a_sentence():
+    from bpmcli.io.opening import open_reader
+
+    n = 400_000
+    table = pa.table({"confidence": np.full(n, 0.7), "hit": np.arange(n) % 2})
+    with pa.ipc.new_file("a.arrow", table.schema) as out:
+        out.write_table(table, max_chunksize=1000)
+    batches = open_reader("a.arrow").batches(["confidence", "hit"])
+    next(batches)
+    os.truncate("a.arrow", 50_000)
+    with pytest.raises(DataError):
+        list(batches)
+
+
+def test_one_long_text_does_not_pad_the_others():
+    rows = ["confidence,hit,site\n", *["0.7,1,a\n0.6,0,b\n"] * 20_000, f"0.7,1,{'x' * 50_000}\n"]
+    Path("a.csv").write_text("".join(rows))
+    code, err, peak = bpmcli("metrics", "a.csv", "--by", "site", "--metric", "ece")
+    assert code == 0, err
+    assert peak < BUDGET / 2
+    site = pa.DictionaryArray.from_arrays(pa.array([0] * 40_000, pa.int32()), ["x" * 50_000])
+    table = pa.table({"confidence": [0.7] * 40_000, "hit": [1, 0] * 20_000, "site": site})
+    pq.write_table(table, "a.parquet", store_schema=False)
+    assert os.path.getsize("a.parquet") < 1 << 20
+    code, err, peak = bpmcli("metrics", "a.parquet", "--by", "site", "--metric", "ece")
+    assert code == 0, err
+    assert peak < BUDGET / 2
+    identity()
+    code, err, peak = bpmcli("apply", "p.json", "a.parquet", "-o", "x.npz")
+    assert code == 3, err
+    assert "'site' holds text that takes more than 1 GiB padded" in err
+    assert peak < BUDGET
+
+
+def test_one_long_list_does_not_pad_the_others():
+    lines = [json.dumps({"logprobs": [-0.1, -2.5], "label": i % 2}) + "\n" for i in range(43_000)]
+    lines[20_000] = json.dumps({"logprobs": [-5.0] * 30_000, "label": 0}) + "\n"
+    Path("a.jsonl").write_text("".join(lines))
+    code, err, peak = bpmcli("metrics", "a.jsonl", "--metric", "ece")
+    assert code == 0, err
+    assert peak < BUDGET / 2
+    identity()
+    code, err, peak = bpmcli("apply", "p.json", "a.jsonl", "-o", "x.jsonl")
+    assert code == 0, err
+    assert peak < BUDGET / 2
+    out = [json.loads(line) for line in Path("x.jsonl").read_text().splitlines()]
+    assert [len(next(iter(row.values()))) for row in out[19_999:20_002]] == [2, 30_000, 2]
+
+
+def test_batches_of_lists_with_different_numbers_of_classes_fit_together():
+    rows = [
+        json.dumps({"logprobs": [-0.1 * k for k in range(1, 3 + (i > 30_000))], "label": i % 2}) for i in range(40_000)
+    ]
+    Path("a.jsonl").write_text("\n".join([*rows, json.dumps({"logprobs": [-1.0] * 200, "label": 0})]))
+    loaded = read_rows("a.jsonl", distributions=True).rows
+    assert loaded.logits is not None
+    assert loaded.logits.shape == (40_001, 200)
+
+
+def test_a_huge_text_in_an_archive_is_not_read():
+    with zipfile.ZipFile("a.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, array in (("confidence", np.full(100, 0.7)), ("hit", np.arange(100) % 2)):
+            data = BytesIO()
+            np.save(data, array)
+            archive.writestr(f"{name}.npy", data.getvalue())
+        header = BytesIO()
+        np.lib.format.write_array_header_1_0(header, {"descr": "<U250000000", "fortran_order": False, "shape": ()})
+        with archive.open("note.npy", "w", force_zip64=True) as out:
+            out.write(header.getvalue())
+            for _ in range(1000):
+                out.write(bytes(1_000_000))
+    code, err, peak = bpmcli("metrics", "a.npz", "--metric", "ece")
+    assert code == 0, err
+    assert peak < BUDGET / 4
+    identity()
+    code, err, peak = bpmcli("apply", "p.json", "a.npz", "-o", "x.csv")
+    assert code == 0, err
+    assert peak < BUDGET / 4
+
+
+@pytest.mark.parametrize("shape", [(10**12,), (5, 10**11), (10**6, 10**6), (2**40, 2**40)])
+@pytest.mark.parametrize("suffix", [".npz", ".npy"])
+def test_an_array_that_claims_more_than_there_is(shape, suffix):
+    data = BytesIO()
+    np.lib.format.write_array_header_1_0(data, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    data.write(bytes(800))
+    Path("a_logits.npy").write_bytes(data.getvalue())
+    np.save("a_labels.npy", np.zeros(10, dtype=int))
+    if suffix == ".npz":
+        with zipfile.ZipFile("a.npz", "w") as archive:
+            archive.write("a_logits.npy", "logits.npy")
+            archive.write("a_labels.npy", "labels.npy")
+    with pytest.raises(DataError, match="array '.*logits' ends too early"):
+        read_rows("a.npz" if suffix == ".npz" else "a_logits.npy")
+
+
+def test_a_row_that_fills_the_memory_is_refused():
+    header = BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (2, 1 << 26)})
+    with zipfile.ZipFile("a.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        with archive.open("logits.npy", "w", force_zip64=True) as out:
+            out.write(header.getvalue())
+            for _ in range(1024):
+                out.write(bytes(1 << 20))
+        labels = BytesIO()
+        np.save(labels, np.zeros(2, dtype=int))
+        archive.writestr("labels.npy", labels.getvalue())
+    code, err, peak = bpmcli("metrics", "a.npz")
+    assert code == 3, err
+    assert "a single row takes 512 MB" in err
+    assert peak < BUDGET / 4
+
+
+def test_many_columns_take_linear_time():
+    k = 5_000
+    names = ",".join(f"prob_{i}" for i in range(k))
+    row = ",".join(["0.9"] + [f"{0.1 / (k - 1):.3g}"] * (k - 1))
+    Path("a.csv").write_text(f"{names},label\n{row},0\n{row},1\n")
+    code, err, peak = bpmcli("metrics", "a.csv", "--metric", "ece")
+    assert code == 0, err
+    assert peak < BUDGET
+    identity()
+    code, err, peak = bpmcli("apply", "p.json", "a.csv", "-o", "x.csv")
+    assert code == 0, err
+    k = 20_000
+    table = {f"prob_{i}": np.array([0.9 if i == 0 else 0.1 / (k - 1)] * 2) for i in range(k)}
+    pq.write_table(pa.table({**table, "label": [0, 1]}), "a.parquet")
+    code, err, peak = bpmcli("metrics", "a.parquet", "--metric", "ece")
+    assert code == 0, err
+    assert peak < BUDGET
+
+
+@pytest.mark.parametrize("where", ["name", "fifo", "gzip"])
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "npz", "parquet", "arrow", "npy"])
+def test_streams_of_every_format_are_read_once(where, suffix):
+    n = 60
+    s, h = np.linspace(0.5, 0.99, n), np.arange(n) % 2
+    table = pa.table({"confidence": s, "hit": h})
+    lines = [f"{a!r},{b}" for a, b in zip(s.tolist(), h.tolist(), strict=True)]
+    if suffix == "csv":
+        Path("a.csv").write_text("confidence,hit\n" + "\n".join(lines) + "\n")
+    elif suffix == "jsonl":
+        Path("a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+    elif suffix == "npz":
+        np.savez("a.npz", confidence=s, hit=h)
+    elif suffix == "npy":
+        np.save("a.npy", np.array(list(zip(s, h, strict=True)), dtype=[("confidence", "f8"), ("hit", "i4")]))
+    else:
+        (pq.write_table if suffix == "parquet" else pyarrow.feather.write_feather)(table, f"a.{suffix}")
+    expected = read_rows(f"a.{suffix}").rows.log_odds
+    data = Path(f"a.{suffix}").read_bytes()
+    if where == "gzip":
+        if suffix not in ("csv", "jsonl"):
+            pytest.skip("only text is read from gzip")
+        data = gzip.compress(data)
+    if where in ("name", "gzip"):
+        Path("nameless").write_bytes(data)
+        assert np.array_equal(read_rows("nameless").rows.log_odds, expected)
+        return
+    os.mkfifo("pipe")
+    writer = threading.Thread(target=lambda: Path("pipe").write_bytes(data), daemon=True)
+    writer.start()
+    assert np.array_equal(read_rows("pipe").rows.log_odds, expected)
+    assert np.array_equal(read_rows("pipe").rows.log_odds, expected)
+    writer.join(SECONDS)
+
+
+def test_standard_input_by_its_path():
+    code, err, _ = bpmcli("metrics", "/dev/stdin", "--metric", "ece", stdin=b"confidence,hit\n0.9,1\n0.6,0\n")
+    assert code == 0, err
+
+
+def test_process_substitution():
+    with gzip.open("x.csv.gz", "wt") as out:
+        out.write("confidence,hit\n" + "0.9,1\n0.6,0\n" * 40)
+    command = f"{sys.executable} -m bpmcli metrics <(zcat x.csv.gz) <(zcat x.csv.gz | head -41) --metric ece -j 2"
+    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=SECONDS)
+    assert ran.returncode == 0, ran.stderr
+    assert " 80 " in ran.stdout
+    assert " 40 " in ran.stdout
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/urandom"])
+def test_endless_devices_end(device):
+    identity()
+    os.symlink(device, "x.csv")
+    for command in (["metrics", "x.csv"], ["apply", "p.json", device, "-o", "out.csv"]):
+        code, err, peak = bpmcli(*command)
+        assert code == 3, err
+        assert "is neither text nor a known format" in err
+        assert peak < BUDGET / 4
+
+
+def test_endless_text_ends(monkeypatch):
+    from bpmcli.io import streams
+
+    monkeypatch.setattr(streams, "STREAM_LIMIT", 1 << 22)
+    os.mkfifo("pipe")
+
+    def endless() -> None:
+        try:
+            with open("pipe", "w") as out:
+                while True:
+                    out.write("confidence,hit\n" * 1000)
+        except BrokenPipeError:
+            pass
+
+    writer = threading.Thread(target=endless, daemon=True)
+    writer.start()
+    with pytest.raises(DataError, match="the limit for pipes and devices"):
+        read_rows("pipe")
+    writer.join(SECONDS)
+    assert not writer.is_alive()
+
+
+def test_bad_bytes_far_inside_a_csv_file_print_no_traceback():
+    Path("a.csv").write_bytes(b"confidence,hit\n" + b"0.5,1\n" * 20_000 + b"0.5,\xff,1\n")
+    code, err, _ = bpmcli("metrics", "a.csv")
+    assert code == 3
+    assert "line 20002 has 3 fields, the header 2" in err
+    assert "Traceback" not in err
+    assert "Exception" not in err
+    Path("b.csv").write_bytes(b"confidence,hit,site\n" + b"0.5,1,a\n" * 20_000 + b"0.5,1,\xff\n")
+    code, err, _ = bpmcli("metrics", "b.csv", "--by", "site")
+    assert code == 3
+    assert "is not text (UTF-8) (line 20002)" in err
+
+
+def test_structured_labels_are_a_sentence():
+    y = np.zeros(3, dtype=[("a", "i4"), ("b", "f4")])
+    np.savez("a.npz", confidence=[0.5, 0.6, 0.7], hit=y)
+    np.savez("b.npz", logits=np.zeros((3, 2)), label=y)
+    for name in ("a.npz", "b.npz"):
+        with pytest.raises(DataError):
+            read_rows(name)
+
+
+def test_groups_of_any_number_cost_no_more_than_their_rows():
+    n = 100_000
+    pq.write_table(pa.table({"confidence": np.full(n, 0.7), "hit": np.arange(n) % 2, "who": np.arange(n)}), "a.parquet")
+    rows = read_rows("a.parquet", InputOptions(group="who")).rows
+    assert rows.groups is not None
+    assert sum(1 for _ in rows.groups.positions()) == n
+
+
+def test_the_namibian_group_is_not_missing():
+    text = "confidence,hit,land\n" + "0.9,1,NA\n0.6,0,NA\n0.8,1,DE\n"
+    Path("a.csv").write_text(text)
+    rows = read_rows("a.csv", InputOptions(group="land")).rows
+    assert rows.groups is not None
+    assert rows.groups.tolist() == ["NA", "NA", "DE"]
+    Path("b.csv").write_text(text + "0.7,1,\n")
+    with pytest.raises(DataError, match=r"missing in 'land' \(row 4"):
+        read_rows("b.csv", InputOptions(group="land"))
