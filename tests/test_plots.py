@@ -14,10 +14,12 @@ import pytest
 from bpmcli import plots
 from bpmcli.cli import pictures
 from bpmcli.core.calibrators import FitOptions
+from bpmcli.core.metrics import MetricOptions
 from bpmcli.errors import DataError, UsageError
 from bpmcli.io.layout import InputOptions
 from bpmcli.io.paths import Input
 from bpmcli.tasks.fit import FitFile
+from bpmcli.tasks.measure import MeasureFile, Requested
 
 pytest.importorskip("matplotlib")
 
@@ -25,6 +27,15 @@ Run = Callable[..., Any]
 SAMPLE_DATA = Path(__file__).resolve().parent.parent / "sample_data"
 FILES = [str(SAMPLE_DATA / f"digits_{name}.npz") for name in ("test", "overconfident", "underconfident", "good")]
 NOTEBOOK = "logit-logit:-0.88,0.49@1.1233,0.1147"
+
+
+def _reliability(path: str, files: list[str], options: InputOptions = InputOptions(), **more: Any) -> list[str]:  # noqa: B008
+    """What `metrics --plot` draws of these files."""
+    axis, overlay = more.pop("axis", None), more.pop("overlay", False)
+    style = more.pop("style", plots.PLAIN)
+    wanted = Requested(diagram=True, axis=axis)
+    task = MeasureFile(options, ("ece", "tce"), MetricOptions(n_bins=more.pop("n_bins", 15)), wanted)
+    return pictures.reliability(path, [task(Input(name, name))[0] for name in files], overlay, style)
 
 
 def _fitted(path: str) -> None:
@@ -39,10 +50,10 @@ def _curves(run: Run, path: str, *truths: str) -> None:
 
 
 KINDS: dict[str, Callable[[Run, str], None]] = {
-    "reliability": lambda run, path: pictures.reliability(path, FILES[:1], InputOptions()),
-    "reliability of four": lambda run, path: pictures.reliability(path, FILES, InputOptions()),
-    "pooled": lambda run, path: pictures.reliability(path, FILES[:2], InputOptions(), pooled=True),
-    "overlay": lambda run, path: pictures.reliability(path, FILES, InputOptions(), overlay=True),
+    "reliability": lambda run, path: _reliability(path, FILES[:1], InputOptions()),
+    "reliability of four": lambda run, path: _reliability(path, FILES, InputOptions()),
+    "pooled": lambda run, path: run("metrics", *FILES[:2], "--pool", "--plot", path),
+    "overlay": lambda run, path: _reliability(path, FILES, InputOptions(), overlay=True),
     "fitted": lambda run, path: _fitted(path),
     "one truth": lambda run, path: _curves(run, path, "D3"),
     "five truths": lambda run, path: _curves(run, path, "D1,D2,D3,D4", NOTEBOOK),
@@ -113,7 +124,7 @@ def _overlap(a: Any, b: Any) -> bool:
 @pytest.mark.parametrize("format_", plots.SUFFIXES)
 def test_the_same_bytes_twice(run: Run, format_: str) -> None:
     for name in ("one", "two"):
-        pictures.reliability(f"{name}.{format_}", FILES[:1], InputOptions())
+        _reliability(f"{name}.{format_}", FILES[:1], InputOptions())
     written = Path(f"one.{format_}").read_bytes()
     assert written == Path(f"two.{format_}").read_bytes()
     magic = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[format_]
@@ -133,7 +144,7 @@ def test_axes_have_names_and_units(run: Run, saved: list[Any]) -> None:
 
 def test_the_reliability_diagram_shows_the_bins(run: Run, saved: list[Any]) -> None:
     Path("rows.csv").write_text("confidence,hit\n" + "0.9,1\n" * 3 + "0.9,0\n" + "0.3,0\n" * 4)
-    pictures.reliability("r.png", ["rows.csv"], InputOptions(), n_bins=2)
+    _reliability("r.png", ["rows.csv"], InputOptions(), n_bins=2)
     top, below = saved[0].axes
     points = top.collections[-1].get_offsets()
     np.testing.assert_allclose(points, [[0.3, 0.0], [0.9, 0.75]], atol=1e-9)
@@ -142,7 +153,7 @@ def test_the_reliability_diagram_shows_the_bins(run: Run, saved: list[Any]) -> N
 
 def test_the_curve_is_drawn_only_where_there_are_rows(run: Run, saved: list[Any]) -> None:
     Path("rows.csv").write_text("confidence,hit\n" + "0.6,1\n0.7,0\n0.8,1\n" * 9)
-    pictures.reliability("r.png", ["rows.csv"], InputOptions())
+    _reliability("r.png", ["rows.csv"], InputOptions())
     curve = next(line for line in saved[0].axes[0].lines if "calibration curve" in line.get_label())
     # Both axes run from the lowest accuracy, 0, to 1, so places are confidences.
     np.testing.assert_allclose([min(curve.get_xdata()), max(curve.get_xdata())], [0.6, 0.8], atol=1e-9)
@@ -150,15 +161,15 @@ def test_the_curve_is_drawn_only_where_there_are_rows(run: Run, saved: list[Any]
 
 def test_extreme_confidences_get_a_log_odds_axis(run: Run, saved: list[Any]) -> None:
     Path("rows.csv").write_text("confidence,hit\n" + "0.9999,1\n" * 50 + "0.999,0\n" * 2)
-    pictures.reliability("r.png", ["rows.csv"], InputOptions())
+    _reliability("r.png", ["rows.csv"], InputOptions())
     assert "0.999" in [label.get_text() for label in saved[0].axes[0].get_xticklabels()]
-    pictures.reliability("r.png", ["rows.csv"], InputOptions(), axis="confidence")
+    _reliability("r.png", ["rows.csv"], InputOptions(), axis="confidence")
     assert "0.999" not in [label.get_text() for label in saved[1].axes[0].get_xticklabels()]
 
 
 def test_events_have_their_own_words(run: Run, saved: list[Any]) -> None:
     Path("rows.csv").write_text("p,y\n" + "0.6,1\n0.2,0\n" * 20)
-    pictures.reliability("r.png", ["rows.csv"], InputOptions(probs="p", label="y", event=True))
+    _reliability("r.png", ["rows.csv"], InputOptions(probs="p", label="y", event=True))
     text = " ".join(name for name, _ in words(saved[0]))
     assert "event rate" in text
     assert "accuracy" not in text
@@ -166,7 +177,7 @@ def test_events_have_their_own_words(run: Run, saved: list[Any]) -> None:
 
 def test_dark_title_and_size(run: Run, saved: list[Any]) -> None:
     style = plots.PictureStyle("dark", "My model", (8.0, 9.0))
-    pictures.reliability("r.png", FILES[:1], InputOptions(), style=style)
+    _reliability("r.png", FILES[:1], InputOptions(), style=style)
     assert saved[0]._suptitle.get_text() == "My model"
     assert tuple(saved[0].get_size_inches()) == (8.0, 9.0)
     assert saved[0].get_facecolor()[:3] < (0.2, 0.2, 0.2)
@@ -181,17 +192,47 @@ def test_colours_are_told_apart() -> None:
 
 def test_what_cannot_be_drawn_is_refused_first() -> None:
     one = [Input("a.npz", "a.npz")]
-    pictures.check_picture(None, [Input("-", "-")] * 99)
-    pictures.check_picture("p.png", one, method="bpm")
+    pictures.check_diagrams(None)
+    pictures.check_diagrams("p.png")
+    pictures.check_diagrams("pictures/")
+    pictures.check_fits("p.png", one, False, "bpm")
     with pytest.raises(UsageError, match="second time"):
-        pictures.check_picture("p.png", [Input("-", "-")])
+        pictures.check_fits("p.png", [Input("-", "-")], False, "bpm")
     with pytest.raises(UsageError, match="up to 12"):
-        pictures.check_picture("p.png", one * 13)
-    pictures.check_picture("p.png", one * 13, pooled=True)
+        pictures.check_fits("p.png", one * 13, False, "bpm")
+    pictures.check_fits("p.png", one * 13, True, "bpm")
     with pytest.raises(UsageError, match="all classes"):
-        pictures.check_picture("p.png", one, method="temperature")
+        pictures.check_fits("p.png", one, False, "temperature")
     with pytest.raises(UsageError, match="png"):
-        pictures.check_picture("p.jpeg", one)
+        pictures.check_diagrams("p.jpeg")
+
+
+def test_many_inputs_get_a_file_each(run: Run) -> None:
+    Path("a").mkdir()
+    Path("b").mkdir()
+    for name in ("a/x.csv", "b/x.csv", "y z.csv"):
+        Path(name).write_text("confidence,hit\n0.9,1\n0.8,0\n0.7,1\n")
+    ran = run("metrics", "a/x.csv", "b/x.csv", "y z.csv", "-m", "ece", "--plot", "pictures/")
+    assert sorted(p.name for p in Path("pictures").iterdir()) == ["x-2.png", "x.png", "y_z.png"]
+    assert "wrote pictures/x.png and 2 more" in ran.err
+
+
+def test_more_diagrams_than_fit_one_picture(run: Run) -> None:
+    names = [f"{i}.csv" for i in range(13)]
+    for name in names:
+        Path(name).write_text("confidence,hit\n0.9,1\n0.8,0\n")
+    assert "--plot DIR/" in run("metrics", *names, "-m", "ece", "--plot", "p.png", code=2).err
+    run("metrics", *names, "-m", "ece", "--plot", "p.png", "--overlay")
+
+
+def test_options_of_a_picture(run: Run, saved: list[Any]) -> None:
+    Path("a.csv").write_text("confidence,hit\n0.9,1\n0.8,0\n")
+    options = ["--theme", "dark", "--title", "Mine", "--size", "5x6", "--axis", "log-odds"]
+    assert "wrote p.png" in run("metrics", "a.csv", "-m", "ece", "--plot", "p.png", *options).err
+    assert saved[0]._suptitle.get_text() == "Mine"
+    assert tuple(saved[0].get_size_inches()) == (5.0, 6.0)
+    for wrong in (["--theme", "pink"], ["--size", "5"], ["--size", "0x3"], ["--axis", "x"]):
+        run("metrics", "a.csv", "--plot", "p.png", *wrong, code=2)
 
 
 def test_without_matplotlib_one_line_says_how_to_get_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

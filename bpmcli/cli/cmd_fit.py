@@ -108,9 +108,9 @@ def _check_targets(items: Sequence[Any], output: Output, format_: str, pool: boo
 def _check_picture(plot: str | None, items: Sequence[Any], pooled: bool, method: str) -> None:
     if plot is None:
         return
-    from bpmcli.cli.pictures import check_picture
+    from bpmcli.cli.pictures import check_fits
 
-    check_picture(plot, items, pooled, method)
+    check_fits(plot, items, pooled, method)
 
 
 def _scale(work: Work, groups: Groups) -> Any:

@@ -11,7 +11,7 @@ from bpmcli.cli import console
 from bpmcli.cli.options.command import command_app, only
 from bpmcli.cli.options.measuring import Details, Gate, Metrics, Uncertainty
 from bpmcli.cli.options.reading import Groups, Input, InputCheck, OptionalInputs, Work
-from bpmcli.cli.options.showing import Other, Output
+from bpmcli.cli.options.showing import Other, Output, Picture
 from bpmcli.cli.outcomes import Outcomes
 from bpmcli.errors import UsageError
 
@@ -22,13 +22,14 @@ def metrics(
     inputs: OptionalInputs = None,
     *,
     chosen: Annotated[Metrics, only(help={"metric": "Only this metric, or 'all'; repeatable. Default: the paper's seven."})],
-    output: Annotated[Output, only("format", "plot", help={"plot": "Draw a reliability diagram: png, svg or pdf."})],
+    output: Annotated[Output, only("format", "plot", help={"plot": "Draw reliability diagrams: png, svg, pdf, or DIR/ for a file each."})],
     uncertainty: Uncertainty,
     gate: Gate,
     groups: Annotated[Groups, only("by")],
     read: Input,
     check: InputCheck,
     work: Work,
+    picture: Picture,
     details: Details,
     other: Other,
 ) -> int:  # fmt: skip
@@ -53,21 +54,28 @@ def metrics(
         raise UsageError("no input", "bpmcli metrics FILE, or --list to see what can be measured")
     options, scale = details.resolve(), work.resolve()
     limits = gate.resolve(uncertainty.resolve())
-    _check_picture(output.plot, items, groups.by, work.pool)
+    style, in_terminal = picture.resolve(), picture.in_terminal(format_, len(items))
+    _check_picture(output.plot)
     before = ci_gate.load_baseline(limits.baseline, _as_json(options)) if limits.baseline else None
 
     runs = uncertainty.noise_runs if uncertainty.noise_floor else 0
-    wanted = Requested(runs, chosen.bins_table, limits.interval, uncertainty.resamples, seed)
+    wanted = Requested(
+        runs, chosen.bins_table, limits.interval, uncertainty.resamples, seed,
+        bool(output.plot) or in_terminal, picture.axis,
+    )  # fmt: skip
     names = tuple(dict.fromkeys([*chosen.resolve(), *limits.names()]))
     task = MeasureFile(read.resolve(groups.by), names, options, wanted, scale.mode)
     outcomes = Outcomes(len(items))
-    records = _pooled(items, task, scale) if work.pool and len(items) > 1 else _each(items, task, scale, outcomes)
+    measured = _pooled(items, task, scale) if work.pool and len(items) > 1 else _each(items, task, scale, outcomes)
+    records = [one.record for one in measured]
     failed = [failure.input for failure in outcomes.failures]
     results = ci_gate.judge(records, limits, before, failed) if limits.names() else []
     if records:
         _show(format_, records, _document(options, records, outcomes, results), wanted)
-    if output.plot and records:
-        _draw(output.plot, items, outcomes, read.resolve(), options.n_bins, work.pool)
+    if in_terminal:
+        _show_diagrams(measured)
+    if output.plot and measured:
+        _draw(output.plot, measured, picture.overlay, style)
     passed = ci_gate.show_results(results) if results else True
     return outcomes.exit_code() or int(not passed)
 
@@ -92,41 +100,51 @@ def _look(inputs: Sequence[str], chosen: Metrics, gate: Gate, options: Any, form
     return explain_inputs(items, options, format_)
 
 
-def _check_picture(plot: str | None, items: Sequence[Any], by: str | None, pooled: bool) -> None:
-    if plot is None:
-        return
-    from bpmcli.cli.pictures import check_picture
+def _check_picture(plot: str | None) -> None:
+    if plot is not None:
+        from bpmcli.cli.pictures import check_diagrams
 
-    if by is not None:
-        raise UsageError("--plot draws whole inputs, and --by divides them", "leave one of them out")
-    check_picture(plot, items, pooled)
+        check_diagrams(plot)
 
 
-def _draw(path: str, items: Sequence[Any], outcomes: Outcomes, options: Any, n_bins: int, pooled: bool) -> None:
+def _show_diagrams(measured: Sequence[Any]) -> None:
+    from bpmcli.cli import diagram
+    from bpmcli.cli.measurement_tables import title
+    from bpmcli.cli.render import short, writing
+    from bpmcli.core.data.rows import EVENT
+
+    with writing():
+        for one in measured:
+            print(f"\n{short(title(one.record))}" if len(measured) > 1 else "")
+            diagram.show(one.diagram, one.record["target"] == EVENT)
+
+
+def _draw(path: str, measured: Sequence[Any], overlay: bool, style: Any) -> None:
     from bpmcli.cli.pictures import reliability
 
-    failed = {failure.input for failure in outcomes.failures}
-    reliability(path, [item.path for item in items if item.path not in failed], options, n_bins, pooled)
+    written = reliability(path, measured, overlay, style)
+    more = f" and {len(written) - 1} more" if len(written) > 1 else ""
+    console.note(f"wrote {written[0]}{more}")
 
 
-def _pooled(items: Sequence[Any], task: Any, scale: Any) -> list[Record]:
+def _pooled(items: Sequence[Any], task: Any, scale: Any) -> list[Any]:
     """The records of all inputs as one sample; one input that cannot be read stops everything."""
     from bpmcli.engines.scale import pool_inputs
 
     rows, notices = pool_inputs(items, task.options, scale, console.reading)
     done = task.measure(f"pooled ({len(items)} inputs)", rows, notices, {})
     _show_notices(done, "")
-    return [one.record for one in done]
+    return list(done)
 
 
-def _each(items: Sequence[Any], task: Any, scale: Any, outcomes: Outcomes) -> list[Record]:
-    """The records of every input, or of every group in it."""
-    records: list[Record] = []
+def _each(items: Sequence[Any], task: Any, scale: Any, outcomes: Outcomes) -> list[Any]:
+    """The measurements of every input, or of every group in it."""
+    measured: list[Any] = []
     names = [item.path for item in items]
     for position, done in outcomes.good(names, scale.each(task, items), "measuring"):
-        records += [one.record for one in done]
+        measured += done
         _show_notices(done, outcomes.where(names[position]))
-    return records
+    return measured
 
 
 def _show_notices(done: Sequence[Any], where: str) -> None:

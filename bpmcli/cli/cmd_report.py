@@ -97,7 +97,7 @@ def _task(read: Input, details: Details, calibration: str | None, by: str | None
 
     options = details.resolve()
     wanted = Requested(interval=LEVEL, resamples=resamples, seed=seed)
-    measure = MeasureFile(read.resolve(), tuple(METRICS), options, wanted)
+    measure = MeasureFile(read.resolve(), tuple(METRICS), options, wanted._replace(diagram=True))
     groups = MeasureFile(read.resolve(by), ("tce",), options, wanted) if by else None
     compare = None
     if calibration:

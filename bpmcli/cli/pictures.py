@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from bpmcli.cli.measurement_tables import title
+from bpmcli.core.data.rows import EVENT
 from bpmcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from bpmcli.plots import PictureStyle
+    from bpmcli.plots.reliability import Diagram
+    from bpmcli.tasks.measure import Measurement
 
 MOST = 12
 """Panels that still can be read."""
 
 
-def check_picture(path: str | None, items: Sequence[Any], pooled: bool = False, method: str | None = None) -> None:
-    """Refuse before the work what could not be drawn after it."""
-    if path is None:
-        return
+def check_diagrams(path: str | None) -> None:
+    """Refuse before the work where reliability diagrams could not be drawn after it."""
+    if path is not None:
+        from bpmcli.plots import check_plot
+
+        check_plot("picture.png" if _is_folder(path) else path)
+
+
+def check_fits(path: str, items: Sequence[Any], pooled: bool, method: str) -> None:
+    """The same for the curves that `fit` draws."""
     from bpmcli.core.calibrators import METHODS
     from bpmcli.plots import check_plot
 
@@ -23,41 +38,60 @@ def check_picture(path: str | None, items: Sequence[Any], pooled: bool = False, 
         raise UsageError("--plot reads its input a second time, which standard input cannot give", "name a file")
     if len(items) > MOST and not pooled:
         raise UsageError(f"--plot draws up to {MOST} inputs, found {len(items)}", "draw fewer, or --pool them")
-    if method and METHODS[method].needs_distribution:
+    if METHODS[method].needs_distribution:
         raise UsageError(
             f"--plot draws a curve over the confidence, and {method} works on all classes",
             "choose another --method",
         )
 
 
-def reliability(
-    path: str,
-    paths: Sequence[str],
-    options: Any,
-    n_bins: int = 15,
-    pooled: bool = False,
-    axis: str | None = None,
-    overlay: bool = False,
-    style: Any = None,
-) -> None:
-    """A reliability diagram per input, one of all rows together, or all curves in one panel."""
-    from bpmcli.core.data.rows import EVENT
-    from bpmcli.core.metrics.reliability import reliability as compute
-    from bpmcli.plots import PLAIN
-    from bpmcli.plots.reliability import Diagram, draw_overlay, draw_reliability
+def _is_folder(path: str) -> bool:
+    return path.endswith(("/", os.sep)) or os.path.isdir(path)
 
-    groups = [list(paths)] if pooled else [[name] for name in paths]
-    diagrams = []
-    for group in groups:
-        name, rows = _rows(group, options)
-        sample = rows.sample
-        event = rows.target == EVENT
-        figures = f"says {100 * sample.mean_confidence:.1f} %, is right {100 * sample.accuracy:.1f} %"
-        if event:
-            figures = f"mean P(y = 1) {100 * sample.mean_confidence:.1f} %, event rate {100 * sample.accuracy:.1f} %"
-        diagrams.append(Diagram(name, compute(sample, n_bins, axis=axis), figures, event))
-    draw = draw_overlay if overlay else draw_reliability
-    draw(path, diagrams, style or PLAIN)
+
+def reliability(path: str, measured: Sequence[Measurement], overlay: bool, style: PictureStyle) -> list[str]:
+    """Reliability diagrams: a panel each, all curves in one panel, or a file each in a folder. The files written."""
+    from bpmcli.plots.reliability import draw_overlay, draw_reliability
+
+    diagrams = [_diagram(one) for one in measured]
+    if _is_folder(path) and not overlay:
+        os.makedirs(path, exist_ok=True)
+        targets = _file_names(path, [d.name for d in diagrams])
+        for target, diagram in zip(targets, diagrams, strict=True):
+            draw_reliability(target, [diagram], style)
+        return targets
+    if len(diagrams) > MOST and not overlay:
+        raise UsageError(
+            f"one picture shows up to {MOST} diagrams, found {len(diagrams)}", "--plot DIR/ draws a file each"
+        )
+    (draw_overlay if overlay else draw_reliability)(path, diagrams, style)
+    return [path]
+
+
+def _diagram(one: Measurement) -> Diagram:
+    from bpmcli.plots.reliability import Diagram
+
+    record = one.record
+    says, right = 100 * record["mean_confidence"], 100 * record["accuracy"]
+    event = record["target"] == EVENT
+    figures = (
+        f"mean P(y = 1) {says:.1f} %, event rate {right:.1f} %"
+        if event
+        else f"says {says:.1f} %, is right {right:.1f} %"
+    )
+    tce = record["metrics"].get("tce", {}).get("value")
+    return Diagram(title(record), one.diagram, figures + (f", tce {tce:.4f}" if tce is not None else ""), event)
+
+
+def _file_names(folder: str, names: Sequence[str]) -> list[str]:
+    """A file for each name; those that would collide are numbered."""
+    stems = [re.sub(r"[^\w.-]+", "_", os.path.splitext(os.path.basename(name))[0]) or "input" for name in names]
+    seen: dict[str, int] = {}
+    out = []
+    for stem in stems:
+        seen[stem] = seen.get(stem, 0) + 1
+        out.append(os.path.join(folder, stem + (f"-{seen[stem]}" if seen[stem] > 1 else "") + ".png"))
+    return out
 
 
 def fitted(path: str, documents: Sequence[Mapping[str, Any]], options: Any) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from bpmcli.cli import streams
@@ -42,20 +43,26 @@ def render(format_: str, table: Table, document: Any) -> str:
     return _plain(table)
 
 
+@contextmanager
+def writing() -> Iterator[None]:
+    """Printing to standard output. A reader that has gone stops the printing, not the gate that may follow."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        streams.forget(sys.stdout)
+
+
 def show(format_: str, table: Table, document: Any) -> None:
     """Print to standard output; on a terminal a table is drawn with rich."""
     if isinstance(sys.stdout, streams.Closed):
         return
-    try:
+    with writing():
         if format_ == "table" and sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
             _rich(table)
         else:
             stream = data_stream() if format_ in ("csv", "json") else sys.stdout
             stream.write(render(format_, table, document))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # A gate must still fail although nobody reads the table.
-        streams.forget(sys.stdout)
 
 
 LONGEST_RULE = 40

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from bpmcli.core.data.notices import Notice
 from bpmcli.core.data.rows import Rows
+from bpmcli.core.data.sample import Sample
 from bpmcli.core.metrics import MetricOptions, measure
 from bpmcli.io.layout import InputOptions
 from bpmcli.io.paths import Input
@@ -19,6 +20,8 @@ class Measurement(NamedTuple):
 
     record: dict[str, Any]
     notices: tuple[Notice, ...]
+    diagram: Any = None
+    """A `Reliability`, where a diagram was asked for."""
 
 
 class Requested(NamedTuple):
@@ -30,6 +33,9 @@ class Requested(NamedTuple):
     """Level of the intervals; 0 for none."""
     resamples: int = 1000
     seed: int = 0
+    diagram: bool = False
+    axis: str | None = None
+    """Axis of the diagram; chosen by the confidences if it is not named."""
 
 
 NOTHING_MORE = Requested()
@@ -110,7 +116,12 @@ class MeasureFile:
             record["bins"] = bin_table(sample, self.metrics.n_bins, self.metrics.binning)
         notices += tuple(n for m in measured.values() for n in m.notices)
         record["notices"] = [str(n) for n in notices]
-        return Measurement(record, notices)
+        return Measurement(record, notices, self._diagram(sample) if self.requested.diagram else None)
+
+    def _diagram(self, sample: Sample) -> Any:
+        from bpmcli.core.metrics.reliability import reliability
+
+        return reliability(sample, self.metrics.n_bins, self.metrics.binning, axis=self.requested.axis)
 
 
 def true_tce(metadata: Mapping[str, str]) -> float | None:

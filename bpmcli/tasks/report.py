@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from bpmcli.core.data.notices import Notice
-from bpmcli.core.metrics.reliability import Reliability, reliability
+from bpmcli.core.metrics.reliability import Reliability
 from bpmcli.core.metrics.verdict import verdict
 from bpmcli.io.paths import Input
 from bpmcli.io.readers import read_rows
@@ -43,10 +43,8 @@ class ExamineFile:
         groups: Sequence[Any] = ()
         if self.by_group:
             groups = self.by_group.measure(item.path, loaded.rows, (), {})
-        options = self.measure.metrics
-        found = reliability(loaded.rows.sample, options.n_bins, options.binning)
         whole.record["verdict"] = verdict(loaded.rows.sample, loaded.rows.target)._asdict()
-        return Examined(whole.record, found, [g.record for g in groups], self._repairs(item), whole.notices)
+        return Examined(whole.record, whole.diagram, [g.record for g in groups], self._repairs(item), whole.notices)
 
     def _repairs(self, item: Input) -> list[Any]:
         if self.compare is None or self.calibration is None:

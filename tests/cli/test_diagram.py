@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -102,3 +103,19 @@ def test_colours_are_forced_and_forbidden(monkeypatch, capsys):
     monkeypatch.setenv("NO_COLOR", "1")
     diagram.show(rows(-0.2))
     assert "\033[" not in capsys.readouterr().out
+
+
+def test_metrics_draws_it_when_asked(run):
+    Path("a.csv").write_text("confidence,hit\n0.9,1\n0.8,0\n0.7,1\n")
+    assert "curve" not in run("metrics", "a.csv", "-m", "ece").out
+    shown = run("metrics", "a.csv", "-m", "ece", "--diagram").out
+    assert "accuracy against confidence" in shown
+    assert shown.index("ece") < shown.index("accuracy against confidence")
+    assert "--diagram" in run("metrics", "a.csv", "--diagram", "-f", "json", code=2).err
+
+
+def test_each_of_several_inputs_is_named(run):
+    for name in ("a.csv", "b.csv"):
+        Path(name).write_text("confidence,hit\n0.9,1\n0.8,0\n0.7,1\n")
+    shown = run("metrics", "a.csv", "b.csv", "-m", "ece", "--diagram").out
+    assert shown.count("accuracy against confidence") == 2

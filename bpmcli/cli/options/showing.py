@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -35,6 +35,65 @@ class Output(NamedTuple):
         if self.output and self.output_dir:
             raise UsageError("-o and --output-dir exclude each other", "keep one of them")
         return one_of("--format", self.format, FORMATS)
+
+
+AXES = ("confidence", "log-odds")
+THEMES = ("light", "dark")
+SMALLEST, LARGEST = 1.0, 100.0
+"""Inches of a picture's side."""
+
+
+@under("Pictures")
+class Picture(NamedTuple):
+    """Reliability diagrams in the terminal and in files."""
+
+    diagram: Annotated[
+        bool | None,
+        typer.Option(
+            "--diagram/--no-diagram", show_default="on a terminal", help="Draw a reliability diagram in characters."
+        ),
+    ] = None
+    axis: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AXIS", show_default="log-odds where most rows are near 0 or 1", help="confidence or log-odds."
+        ),
+    ] = None
+    overlay: Annotated[bool, typer.Option("--overlay", help="With --plot: all curves in one panel.")] = False
+    theme: Annotated[str, typer.Option(metavar="THEME", help="Colours of the picture: light or dark.")] = "light"
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Title of the picture.")] = None
+    size: Annotated[str | None, typer.Option(metavar="WxH", help="Size of the picture in inches, e.g. 6x7.")] = None
+
+    def in_terminal(self, format_: str, inputs: int) -> bool:
+        """Whether a diagram is printed: if asked for; otherwise for one input whose table goes to a terminal."""
+        import sys
+
+        if self.diagram is not None:
+            if self.diagram and format_ != "table":
+                raise UsageError(f"--diagram belongs to a table, not to {format_}", "leave --format or --diagram out")
+            return self.diagram
+        return format_ == "table" and inputs == 1 and sys.stdout.isatty()
+
+    def resolve(self) -> Any:
+        """The style of a picture."""
+        from bpmcli.plots import PictureStyle
+
+        if self.axis is not None:
+            one_of("--axis", self.axis, AXES)
+        return PictureStyle(one_of("--theme", self.theme, THEMES), self.title, _size(self.size))
+
+
+def _size(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    width, _, height = text.lower().partition("x")
+    try:
+        sides = float(width), float(height)
+    except ValueError:
+        sides = 0.0, 0.0
+    if not all(SMALLEST <= side <= LARGEST for side in sides):
+        raise UsageError(f"--size {text}: expected two lengths of 1 to 100 inches", "--size 6x7")
+    return sides
 
 
 @under(OTHER)
