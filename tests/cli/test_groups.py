@@ -149,7 +149,6 @@ def test_what_a_summary_cannot_answer_is_refused(run):
         assert "this summary keeps no groups apart" in ran.err
         assert "hint: bpmcli summarize ROWS --by device" in ran.err
     run("metrics", "cells.parquet", "--skip-missing")
-    assert "leave one of them out" in run("metrics", "a.parquet", "--by", "device", "--plot", "a.png", code=2).err
     assert "device (3 values)" in run("metrics", "cells.parquet", "--explain-input").out
     run("summarize", "a.parquet", "--event", "--label", "hit", "--probs", "confidence", "-o", "event.parquet")
     assert "P(y = 1)" in run("metrics", "event.parquet", "--event").out
