@@ -44,7 +44,7 @@ def scores(method: str, calibration: Rows, evaluation: Rows, variant: str = "pap
     """The six metrics of one calibrator."""
     options = FitOptions(MetricOptions(variant=variant))
     fitted = fit_calibrator(method, calibration, options).calibrator
-    found = Judge.of(evaluation).confidences(fitted).scores(METRICS, options.metrics)
+    found = Judge(evaluation).confidences(fitted).scores(METRICS, options.metrics)
     return [float(found[name] or 0.0) for name in METRICS]
 
 

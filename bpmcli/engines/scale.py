@@ -57,14 +57,19 @@ def _finish(task: Any, item: Input, parts: list[Summarised]) -> Any:
 
 
 def pool_inputs(
-    items: Sequence[Input], options: InputOptions, scale: Scale, watch: Watch, distributions: bool = False
+    items: Sequence[Input],
+    options: InputOptions,
+    scale: Scale,
+    watch: Watch,
+    distributions: bool = False,
+    missed: bool = False,
 ) -> tuple[Rows, tuple[Notice, ...]]:
     """All inputs as one sample."""
     mode = scale.mode
     if mode == "auto":
         mode = "summary" if not distributions and _many_rows(items, options) else "exact"
     if mode == "exact":
-        loaded = list(watch(scale.run(Read(options, distributions), items), len(items)))
+        loaded = list(watch(scale.run(Read(options, distributions, missed=missed), items), len(items)))
         error = first_error(loaded)
         if error is not None:
             raise error

@@ -68,6 +68,10 @@ CALIBRATOR = Kind(
         "target": one_of("top-label", "event"),
         "parameters": OBJECT,
         "fit": Maybe(OBJECT),
+        "spread": Maybe({
+            "temperature": Is("a positive number", lambda value: _is_number(value) and 0 < value < 1e100),
+            "floor": Is("a number from 0 to below 1", lambda value: _is_number(value) and 0 <= value < 1),
+        }),
         "grouping": Maybe({
             "kind": TEXT,
             "column": Maybe(TEXT),

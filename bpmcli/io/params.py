@@ -9,6 +9,7 @@ from typing import Any
 from bpmcli import __version__
 from bpmcli.core.calibrators import METHODS, Calibrator, Fitted
 from bpmcli.core.calibrators.grouped import GroupFit, Groups, load_groups
+from bpmcli.core.calibrators.spread import IN_PROPORTION, Spread
 from bpmcli.core.data.rows import Rows
 from bpmcli.errors import BpmError, DataError
 from bpmcli.io.document_kinds import CALIBRATOR
@@ -25,6 +26,8 @@ class Params:
     document: Mapping[str, Any]
     groups: Groups | None = None
     """Calibrators of their own; `calibrator` is for all other groups."""
+    spread: Spread = IN_PROPORTION
+    """How the other classes share what the predicted class leaves; files of earlier releases do not say."""
 
 
 def checksum(path: str) -> str | None:
@@ -48,6 +51,7 @@ def describe(
     rows: Rows,
     inputs: Sequence[Mapping[str, Any]],
     groups: GroupFit | None = None,
+    spread: Spread | None = None,
 ) -> dict[str, Any]:
     """The document that `fit` writes."""
     sample = rows.sample
@@ -59,6 +63,7 @@ def describe(
         "target": rows.target,
         "parameters": fitted.calibrator.parameters(),
         "fit": dict(fitted.report),
+        **({"spread": spread._asdict()} if spread else {}),
         **({"grouping": groups.document()} if groups else {}),
         "sample": {
             "n": sample.n,
@@ -89,7 +94,8 @@ def params_of(document: Mapping[str, Any]) -> Params:
     grouping = document.get("grouping")
     with inside("grouping"):
         groups = None if grouping is None else load_groups(grouping, method)
-    return Params(method, calibrator, document["target"], document, groups)
+    spread = IN_PROPORTION if document.get("spread") is None else Spread(**document["spread"])
+    return Params(method, calibrator, document["target"], document, groups, spread)
 
 
 __all__ = ["Params", "checksum", "describe", "dumps", "load_params"]

@@ -18,7 +18,7 @@ from bpmcli.io.group_keys import group_names
 from bpmcli.io.layout import InputOptions, Layout, understand
 from bpmcli.io.opening import open_reader
 from bpmcli.io.outcomes import hits_of, label_indices, weights_of
-from bpmcli.io.scores import logits_of, reduced_scores, scores_of
+from bpmcli.io.scores import logits_of, missed_of, reduced_scores, scores_of
 
 if TYPE_CHECKING:
     from bpmcli.io.summaries import Summarised
@@ -55,9 +55,14 @@ class RowsBatch(NamedTuple):
 
 
 def read_rows(
-    path: str, options: InputOptions | None = None, *, distributions: bool = False, mode: str = "exact"
+    path: str,
+    options: InputOptions | None = None,
+    *,
+    distributions: bool = False,
+    mode: str = "exact",
+    missed: bool = False,
 ) -> Loaded:
-    """All rows of a file. `distributions` keeps the scores of all classes as well.
+    """All rows of a file. `distributions` keeps the scores of all classes as well, `missed` those of wrong rows.
 
     `mode="auto"`: a file of more than EXACT_ROWS rows comes as a summary; `"summary"`: any file does.
     """
@@ -74,7 +79,8 @@ def read_rows(
             return load_summarised(reader, options, distributions)
         layout = understand(reader, options)
         odd: Counter[str] = Counter()
-        parts = [part.rows for part in stream_rows(reader, layout, options, odd, distributions=distributions)]
+        streamed = stream_rows(reader, layout, options, odd, distributions=distributions, missed=missed)
+        parts = [part.rows for part in streamed]
         parts = _of_one_width(parts) if distributions else parts
         if not parts or not sum(part.n for part in parts):
             raise DataError("no rows")
@@ -99,16 +105,24 @@ def stream_rows(
     odd: Counter[str],
     *,
     distributions: bool = False,
+    missed: bool = False,
     rest: bool = False,
     outcomes: bool = True,
 ) -> Iterator[RowsBatch]:
     """Rows batch by batch. `rest` brings the other columns along, `outcomes=False` needs no labels."""
     for batch in complete_batches(reader, layout, options, odd, rest=rest, outcomes=outcomes):
-        yield RowsBatch(batch, rows_of(batch, layout, odd, distributions=distributions, outcomes=outcomes))
+        rows = rows_of(batch, layout, odd, distributions=distributions, missed=missed, outcomes=outcomes)
+        yield RowsBatch(batch, rows)
 
 
 def rows_of(
-    batch: ColumnBatch, layout: Layout, odd: Counter[str], *, distributions: bool = False, outcomes: bool = True
+    batch: ColumnBatch,
+    layout: Layout,
+    odd: Counter[str],
+    *,
+    distributions: bool = False,
+    missed: bool = False,
+    outcomes: bool = True,
 ) -> Rows:
     """The rows of a batch, reduced and checked."""
     scores = scores_of(batch, layout)
@@ -125,9 +139,10 @@ def rows_of(
         labels = label_indices(batch, layout)
     groups = group_names(batch.columns[layout.group]) if layout.group else None
     logits = logits_of(scores, layout, reduced) if distributions else None
+    wrong = missed_of(scores, layout, reduced, hits, labels, weights) if missed and labels is not None else None
     return Rows(
         reduced.log_odds, hits, weights, reduced.predictions, labels, groups, logits,
-        layout.kind == "probs", layout.target,
+        layout.kind == "probs", layout.target, wrong,
     )  # fmt: skip
 
 

@@ -12,8 +12,9 @@ from bpmcli.core.data.log_odds import (
     reduce_logits,
     reduce_probs,
 )
+from bpmcli.core.data.missed import Missed
 from bpmcli.core.data.rows import EVENT, TOP_LABEL
-from bpmcli.core.data.sample import BARE_LIMIT, LOG_ODDS_LIMIT, Floats
+from bpmcli.core.data.sample import BARE_LIMIT, LOG_ODDS_LIMIT, Floats, Ints
 from bpmcli.errors import DataError
 from bpmcli.io.columns import Array, Lists
 from bpmcli.io.formats.reader import ColumnBatch
@@ -110,3 +111,16 @@ def logits_of(scores: Array, layout: Layout, reduced: Reduced) -> Floats | None:
         x = np.where(reduced.predictions == 1, reduced.log_odds, -reduced.log_odds)
         return np.stack([np.zeros_like(x), x], axis=1)
     return None
+
+
+def missed_of(
+    scores: Array, layout: Layout, reduced: Reduced, hits: Array, labels: Ints, weights: Floats | None
+) -> Missed | None:
+    """The scores of wrong rows, for learning how the other classes share their probability."""
+    if scores.ndim != 2 or layout.target == EVENT:
+        return None
+    wrong = np.flatnonzero(~hits)
+    logits = logits_of(scores[wrong], layout, reduced._replace(log_odds=reduced.log_odds[wrong]))
+    if logits is None:
+        return None
+    return Missed(logits, reduced.predictions[wrong], labels[wrong], None if weights is None else weights[wrong]).few()

@@ -146,7 +146,7 @@ class ApplyFile:
             return (_log_odds(event, other) if layout.kind == "log_odds" else event), g
         assert rows.predictions is not None
         done = calibrate_distributions(
-            calibrator, rows.logits, rows.log_odds, rows.predictions, self.allow_argmax_change
+            calibrator, rows.logits, rows.log_odds, rows.predictions, self.allow_argmax_change, self.params.spread
         )
         return self._distribution(done, rows, layout, odd)
 

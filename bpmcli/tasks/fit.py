@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bpmcli.core.calibrators import FitOptions, fit_calibrator
-from bpmcli.core.calibrators.grouped import Grouping, fit_groups
+from bpmcli.core.calibrators.grouped import MARGINAL, Grouping, fit_groups
+from bpmcli.core.calibrators.spread import fit_spread
 from bpmcli.core.data.notices import Notice
 from bpmcli.core.data.rows import Rows
 from bpmcli.io.layout import InputOptions
@@ -41,7 +42,8 @@ class FitFile:
 
     def __call__(self, item: Input) -> tuple[dict[str, Any], tuple[Notice, ...]]:
         mode = "exact" if self.distributions and self.mode == "auto" else self.mode
-        return self.finish(item, read_rows(item.path, self.options, distributions=self.distributions, mode=mode))
+        read = read_rows(item.path, self.options, distributions=self.distributions, mode=mode, missed=True)
+        return self.finish(item, read)
 
     def finish(self, item: Input, loaded: Loaded) -> tuple[dict[str, Any], tuple[Notice, ...]]:
         """Fit a file that is already read."""
@@ -58,7 +60,9 @@ class FitFile:
             {"name": item.path, "sha256": None if reduced and _costly(item.path) else checksum(item.path)}
             for item in items
         ]
-        found = describe(self.method, fitted, rows, inputs, groups)
+        marginal = self.grouping is not None and self.grouping.kind == MARGINAL
+        spread = fit_spread(rows) if fitted.calibrator.spreads and not marginal else None
+        found = describe(self.method, fitted, rows, inputs, groups, spread)
         if self.interval:
             from bpmcli.core.calibrators.band import curve_band
 

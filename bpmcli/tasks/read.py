@@ -19,9 +19,11 @@ class Read:
     options: InputOptions
     distributions: bool = False
     mode: str = "exact"
+    missed: bool = False
+    """Also the scores of wrong rows."""
 
     def __call__(self, item: Input) -> Loaded:
-        return read_rows(item.path, self.options, distributions=self.distributions, mode=self.mode)
+        return read_rows(item.path, self.options, distributions=self.distributions, mode=self.mode, missed=self.missed)
 
 
 def pooled(loaded: Sequence[Loaded], paths: Sequence[str]) -> tuple[Rows, tuple[Notice, ...]]:

@@ -33,6 +33,9 @@ class Calibrator:
     needs_distribution: ClassVar[bool] = False
     """True for calibrators of whole distributions, which need the scores of all classes."""
 
+    spreads: ClassVar[bool] = True
+    """Whether the other classes share their probability by a fitted temperature; the identity leaves them alone."""
+
     def __call__(self, log_odds: Floats) -> Pair:
         """(g, 1 − g) at the given log-odds, both to full relative precision."""
         raise NotImplementedError
@@ -88,6 +91,7 @@ class DistributionCalibrator(Calibrator):
     """Maps the scores of all classes to calibrated log-probabilities. Subclasses add `log_probabilities`."""
 
     needs_distribution: ClassVar[bool] = True
+    spreads: ClassVar[bool] = False
     keeps_order: ClassVar[bool] = False
     """True promises that the order of the classes never changes; the load check and the law tests hold it to that."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -87,6 +87,8 @@ def fit(rows: Rows, options: FitOptions) -> Fitted:
 @dataclass(frozen=True)
 class Identity(Calibrator):
     """g(s) = s."""
+
+    spreads: ClassVar[bool] = False
 
     def __call__(self, log_odds: Floats) -> Pair:
         return sigmoid(log_odds), sigmoid(-log_odds)

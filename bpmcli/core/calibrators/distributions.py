@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bpmcli.core.calibrators.base import Calibrator, DistributionCalibrator
-from bpmcli.core.data.log_odds import log_softmax
+from bpmcli.core.calibrators.spread import IN_PROPORTION, Spread
 from bpmcli.core.data.sample import Floats, Ints
 
 TRACE = 1e-12
@@ -20,27 +20,34 @@ class CalibratedDistributions:
 
     probs: Floats
     below_runner_up: int
-    """Rows whose predicted class falls below another class, before it is kept."""
+    """Rows whose predicted class fell below another one, or would have and was raised."""
 
 
 def calibrate_distributions(
-    calibrator: Calibrator, logits: Floats, log_odds: Floats, predictions: Ints, allow_argmax_change: bool = False
+    calibrator: Calibrator,
+    logits: Floats,
+    log_odds: Floats,
+    predictions: Ints,
+    allow_argmax_change: bool = False,
+    spread: Spread = IN_PROPORTION,
 ) -> CalibratedDistributions:
-    """All classes by a calibrator of whole distributions; otherwise g(ŝ) on top and 1 − g(ŝ) shared in proportion.
+    """All classes by a calibrator of whole distributions; otherwise g(ŝ) on top and 1 − g(ŝ) spread over the others.
 
-    Where the predicted class would fall below another one, it is kept by the smallest change: both get the
-    same probability, the predicted class a trace more. With `allow_argmax_change` it may fall below, unless
-    the calibrator promises to keep the order: then it can only be a tie by rounding.
+    The predicted class stays on top unless `allow_argmax_change`. A calibrator of confidences achieves that by the
+    row temperature (see `spread`); it raises the confidence only where g(ŝ) < 1/K, which no distribution with this
+    class on top can have. The result of a calibrator of whole distributions is changed as little as possible: the
+    predicted class and the largest one get the same probability, the predicted class a trace more.
     """
     if isinstance(calibrator, DistributionCalibrator):
         probs = np.exp(calibrator.distributions(logits))
         probs /= probs.sum(axis=1, keepdims=True)
-        allow_argmax_change &= not calibrator.keeps_order
-    else:
-        g, miss = calibrator(log_odds)
-        probs = shares_of_others(logits, predictions) * miss[:, None]
-        probs[np.arange(logits.shape[0]), predictions] = g
-    return with_class_kept(probs, predictions, allow_argmax_change)
+        return with_class_kept(probs, predictions, allow_argmax_change and not calibrator.keeps_order)
+    g, miss = calibrator(log_odds)
+    if allow_argmax_change:
+        return with_class_kept(spread.distributions(g, miss, logits, predictions), predictions, True)
+    probs = spread.keeping_class(g, miss, logits, predictions)
+    raised = int((g * logits.shape[1] < 1.0 - 1e-9).sum())
+    return CalibratedDistributions(with_class_kept(probs, predictions, False).probs, raised)
 
 
 def with_class_kept(probs: Floats, predictions: Ints, allow_argmax_change: bool) -> CalibratedDistributions:
@@ -51,18 +58,6 @@ def with_class_kept(probs: Floats, predictions: Ints, allow_argmax_change: bool)
     if changed.any() and not allow_argmax_change:
         probs[changed] = keep_class(probs[changed], predictions[changed])
     return CalibratedDistributions(probs, below)
-
-
-def shares_of_others(logits: Floats, predictions: Ints) -> Floats:
-    """How the other classes share what the predicted one leaves: they sum to one without it."""
-    others = logits.copy()
-    rows = np.arange(logits.shape[0])
-    others[rows, predictions] = -np.inf
-    # A row with a single class above 0 does not tell which of the others is likelier.
-    empty = np.isneginf(others.max(axis=1))
-    others[empty] = 0.0
-    others[rows[empty], predictions[empty]] = -np.inf
-    return np.exp(log_softmax(others))
 
 
 def keep_class(probs: Floats, predictions: Ints) -> Floats:

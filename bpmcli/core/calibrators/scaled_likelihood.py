@@ -6,7 +6,7 @@ Sums over rows are taken in fixed point, so that they are the same to the last b
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -23,6 +23,9 @@ NEVER = math.log(1e-12)
 
 NOTHING = -700.0
 """e^-700 is as good as 0, but unlike e^-inf it can be multiplied by its exponent."""
+
+WIDEST = 250.0
+"""Temperatures are sought between e^-250 and e^250, whatever the scale of the logits."""
 
 CHUNK_VALUES = 1 << 16
 """Scores per chunk: two buffers of 0.5 MB stay in the cache."""
@@ -178,3 +181,67 @@ def _chunks(logits: Floats) -> Iterator[tuple[slice, Floats]]:
     for start in range(0, logits.shape[0], step):
         rows = slice(start, min(start + step, logits.shape[0]))
         yield rows, logits[rows].T
+
+
+class BestTemperature(NamedTuple):
+    """The temperature, the floor that belongs to it, how the search went, and what to tell the user."""
+
+    temperature: float
+    floor: float
+    report: dict[str, float | int]
+    notices: tuple[Notice, ...]
+
+
+def best_temperature(likelihood: ScaledLikelihood, prior_sd: float | None = None) -> BestTemperature:
+    """The T of the largest likelihood; with `prior_sd`, of the largest posterior under log T ~ N(0, prior_sd²).
+
+    Where the likelihood has no maximum, the prior log T ~ N(0, 1) is added and a notice says so.
+    """
+    unbounded = prior_sd is None and (likelihood.all_correct or likelihood.uninformative)
+    if unbounded:
+        prior_sd = 1.0
+    precision = 0.0 if prior_sd is None else 1.0 / (prior_sd**2 * likelihood.effective_n)
+    passes: dict[float, LikelihoodPass] = {}
+
+    def at(log_scale: float) -> LikelihoodPass:
+        """A pass with the prior's part in slope and bend, where there is a prior."""
+        if log_scale not in passes:
+            found = likelihood.at(log_scale)[0]
+            slope, bend = found.slope + precision * log_scale, found.bend + precision
+            passes[log_scale] = LikelihoodPass(found.nll, slope, bend)
+        return passes[log_scale]
+
+    root = _root(at)
+    raw, best = at(0.0), at(root)
+    curved = best.bend > 0.0  # not at the end of the search, where the likelihood is flat
+    # 1e-8 off, one more Newton step is exact.
+    t = math.exp((best.slope / best.bend if curved else 0.0) - root)
+    error = {"standard_error": t / math.sqrt(best.bend * likelihood.effective_n)} if curved else {}
+    report = {
+        "n": likelihood.top.size,
+        **error,
+        "nll_before": raw.nll,
+        "nll_after": best.nll,
+        "evaluations": len(passes),
+    }
+    notices = likelihood.notices
+    if unbounded:
+        notices += (notice("temperature-all-correct" if likelihood.all_correct else "temperature-uninformative"),)
+    return BestTemperature(t, likelihood.floor, report, notices)
+
+
+def _root(at: Callable[[float], LikelihoodPass]) -> float:
+    """The τ = −log T at which the slope is zero; the farthest one searched if it is zero nowhere."""
+    from scipy.optimize import brentq
+
+    start = at(0.0)
+    # Newton's step, somewhat lengthened, mostly lands beyond the root; otherwise the steps grow.
+    step = -start.slope / max(abs(start.bend), abs(start.slope), 1e-300)
+    if step == 0.0:
+        return 0.0
+    near, far = 0.0, min(max(1.25 * step, -WIDEST), WIDEST)
+    while at(far).slope * step < 0.0:
+        if abs(far) == WIDEST:
+            return far
+        near, far = far, min(max(3.0 * far, -WIDEST), WIDEST)
+    return float(brentq(lambda log_scale: at(log_scale).slope, near, far, xtol=1e-8))

@@ -5,21 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
 from bpmcli.core.calibrators.base import DistributionCalibrator
 from bpmcli.core.calibrators.registry import FitOptions, Fitted, method
-from bpmcli.core.calibrators.scaled_likelihood import LikelihoodPass, ScaledLikelihood, floored
+from bpmcli.core.calibrators.scaled_likelihood import ScaledLikelihood, best_temperature, floored
 from bpmcli.core.curves.solve import minimise
 from bpmcli.core.data.log_odds import log_softmax
-from bpmcli.core.data.notices import Notice, notice
 from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import Floats
-
-WIDEST = 250.0
-"""Temperatures are sought between e^-250 and e^250, whatever the scale of the logits."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +78,7 @@ def fit_temperature(rows: Rows, options: FitOptions) -> Fitted:
     log T ~ N(0, 1) is added, and a notice says so. The standard error is 1/√information, with the effective
     number of rows if they have weights.
     """
-    fit = _solve(ScaledLikelihood.of(rows))
+    fit = best_temperature(ScaledLikelihood.of(rows))
     return Fitted(Temperature(fit.temperature, floor=fit.floor), fit.report, fit.notices)
 
 
@@ -94,7 +90,7 @@ def fit_ets(rows: Rows, options: FitOptions) -> Fitted:
     shows it), so bounds are all the solver needs: convex, exact 3×3 Hessian.
     """
     likelihood = ScaledLikelihood.of(rows)
-    fit = _solve(likelihood)
+    fit = best_temperature(likelihood)
     objective = _mixture_objective(likelihood, fit.temperature)
     found = minimise(objective, np.full(3, 1 / 3), np.zeros(3), np.ones(3)).x
     candidates = [found / found.sum(), np.array([1.0, 0.0, 0.0])]
@@ -123,60 +119,3 @@ def _mixture_objective(
         return value, 1.0 - shares @ each, (shares * each) @ shares.T
 
     return objective
-
-
-class _Found(NamedTuple):
-    temperature: float
-    floor: float
-    report: dict[str, float | int]
-    notices: tuple[Notice, ...]
-
-
-def _solve(likelihood: ScaledLikelihood) -> _Found:
-    """The temperature of the largest likelihood, or of the largest posterior where there is none."""
-    unbounded = likelihood.all_correct or likelihood.uninformative
-    precision = 1.0 / likelihood.effective_n if unbounded else 0.0
-    passes: dict[float, LikelihoodPass] = {}
-
-    def at(log_scale: float) -> LikelihoodPass:
-        """A pass with the prior's part in slope and bend, where there is a prior."""
-        if log_scale not in passes:
-            found = likelihood.at(log_scale)[0]
-            slope, bend = found.slope + precision * log_scale, found.bend + precision
-            passes[log_scale] = LikelihoodPass(found.nll, slope, bend)
-        return passes[log_scale]
-
-    root = _root(at)
-    raw, best = at(0.0), at(root)
-    curved = best.bend > 0.0  # not at the end of the search, where the likelihood is flat
-    # 1e-8 off, one more Newton step is exact.
-    t = math.exp((best.slope / best.bend if curved else 0.0) - root)
-    error = {"standard_error": t / math.sqrt(best.bend * likelihood.effective_n)} if curved else {}
-    report = {
-        "n": likelihood.top.size,
-        **error,
-        "nll_before": raw.nll,
-        "nll_after": best.nll,
-        "evaluations": len(passes),
-    }
-    notices = likelihood.notices
-    if unbounded:
-        notices += (notice("temperature-all-correct" if likelihood.all_correct else "temperature-uninformative"),)
-    return _Found(t, likelihood.floor, report, notices)
-
-
-def _root(at: Callable[[float], LikelihoodPass]) -> float:
-    """The τ = −log T at which the slope is zero; the farthest one searched if it is zero nowhere."""
-    from scipy.optimize import brentq
-
-    start = at(0.0)
-    # Newton's step, somewhat lengthened, mostly lands beyond the root; otherwise the steps grow.
-    step = -start.slope / max(abs(start.bend), abs(start.slope), 1e-300)
-    if step == 0.0:
-        return 0.0
-    near, far = 0.0, min(max(1.25 * step, -WIDEST), WIDEST)
-    while at(far).slope * step < 0.0:
-        if abs(far) == WIDEST:
-            return far
-        near, far = far, min(max(3.0 * far, -WIDEST), WIDEST)
-    return float(brentq(lambda log_scale: at(log_scale).slope, near, far, xtol=1e-8))

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bpmcli.core.calibrators import METHODS, Calibrator, FitOptions, fit_calibrator, method_named
+from bpmcli.core.calibrators.spread import fit_spread
 from bpmcli.core.compare.scores import Judge, Scores, score_names
 from bpmcli.core.data.row_order import canonical_order
 from bpmcli.core.data.rows import EVENT, Rows
@@ -83,7 +84,7 @@ def cross_validate(rows: Rows, contest: Contest, repeat: int) -> list[Outcome]:
     """One repeat: every fold is scored by calibrators of the other folds, or of samples of them."""
     found, rows = [], rows.take(canonical_order(rows))
     for fold, (fit, score) in enumerate(splits(rows, contest, repeat)):
-        judge = Judge.of(rows.take(score))
+        judge = Judge(rows.take(score))
         if contest.sizes:
             order = np.random.default_rng([contest.seed, repeat, fold]).permutation(fit)
             found += [_fit_and_score(rows.take(order[:n]), judge, contest, DRAW) for n in _sizes(contest, fit.size)]
@@ -100,8 +101,9 @@ def compare_once(calibration: Rows, evaluation: Rows, contest: Contest) -> list[
     )
     methods, _ = applicable(contest.methods, calibration)
     fits, failures = _fit(calibration, methods, contest.fit)
-    judge = Judge.of(evaluation)
-    calibrated = {name: judge.confidences(fit) for name, fit in fits.items()}
+    judge = Judge(evaluation)
+    spread = fit_spread(calibration)
+    calibrated = {name: judge.confidences(fit, spread if fit.spreads else None) for name, fit in fits.items()}
     whole = {name: c.scores(contest.names, contest.fit.metrics) for name, c in calibrated.items()}
     found = [Outcome(WHOLE, calibration.n, evaluation.n, whole, failures)]
     # Not stratified: equal numbers of correct rows in every fold would hide how much that number varies.
@@ -117,7 +119,7 @@ def compare_once(calibration: Rows, evaluation: Rows, contest: Contest) -> list[
 def learn(calibration: Rows, evaluation: Rows, contest: Contest, repeat: int) -> list[Outcome]:
     """Random subsets of the calibration rows for a learning curve, each scored on all evaluation rows."""
     calibration = calibration.take(canonical_order(calibration))
-    judge, found = Judge.of(evaluation.take(canonical_order(evaluation))), []
+    judge, found = Judge(evaluation.take(canonical_order(evaluation))), []
     for draw in range(contest.folds):
         order = np.random.default_rng([contest.seed, repeat, draw]).permutation(calibration.n)
         sizes = _sizes(contest, calibration.n)
@@ -142,7 +144,9 @@ def _fit(rows: Rows, methods: Sequence[str], options: FitOptions) -> tuple[dict[
 def _fit_and_score(calibration: Rows, judge: Judge, contest: Contest, role: str) -> Outcome:
     methods, _ = applicable(contest.methods, calibration)
     fits, failures = _fit(calibration, methods, contest.fit)
-    scores = {n: judge.confidences(f).scores(contest.names, contest.fit.metrics) for n, f in fits.items()}
+    spread = fit_spread(calibration)
+    calibrated = {name: judge.confidences(fit, spread if fit.spreads else None) for name, fit in fits.items()}
+    scores = {name: c.scores(contest.names, contest.fit.metrics) for name, c in calibrated.items()}
     return Outcome(role, calibration.n, judge.rows.n, scores, failures)
 
 

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bpmcli.core.calibrators.base import Calibrator, DistributionCalibrator
-from bpmcli.core.calibrators.distributions import TRACE, shares_of_others
+from bpmcli.core.calibrators.distributions import TRACE
+from bpmcli.core.calibrators.spread import IN_PROPORTION, Spread
 from bpmcli.core.data.log_odds import reduce_logits
 from bpmcli.core.data.rows import EVENT, Rows
 from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, sample_from_log_odds, sigmoid
@@ -62,30 +63,23 @@ def loss(name: str, values: Floats) -> Floats:
 
 
 class Judge(NamedTuple):
-    """Rows to score on, and what is computed from them once for all calibrators."""
+    """Rows to score on."""
 
     rows: Rows
-    runner_up: Floats | None
-    """The runner-up's share of the probability of all other classes; None without the scores of all classes."""
 
-    @classmethod
-    def of(cls, rows: Rows) -> Judge:
-        """From rows with or without the scores of all classes."""
-        if rows.logits is None or rows.predictions is None or rows.target == EVENT:
-            return cls(rows, None)
-        return cls(rows, shares_of_others(rows.logits, rows.predictions).max(axis=1))
-
-    def confidences(self, calibrator: Calibrator) -> CalibratedConfidences:
+    def confidences(self, calibrator: Calibrator, spread: Spread | None = None) -> CalibratedConfidences:
         """The calibrated probability of the class that the model predicted, row by row.
 
         A calibrator that puts another class on top is scored on the model's class all the same, so that all
-        calibrators answer the same question; `kept` says how often that class stays on top.
+        calibrators answer the same question; `kept` says how often that class stays on top by itself.
         """
         rows = self.rows
         if rows.target == EVENT or not isinstance(calibrator, DistributionCalibrator):
             g, miss = calibrator(rows.log_odds)
-            kept = None if self.runner_up is None else g * (1 + TRACE) >= miss * self.runner_up
-            return CalibratedConfidences(rows, g, miss, kept)
+            if rows.logits is None or rows.predictions is None or rows.target == EVENT:
+                return CalibratedConfidences(rows, g, miss, None)
+            probs = (spread or IN_PROPORTION).distributions(g, miss, rows.logits, rows.predictions)
+            return CalibratedConfidences(rows, g, miss, g * (1 + TRACE) >= probs.max(axis=1))
         assert rows.logits is not None
         assert rows.predictions is not None
         log_probs = calibrator.distributions(rows.logits)

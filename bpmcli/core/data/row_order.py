@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import Floats, Ints
+
+if TYPE_CHECKING:
+    from bpmcli.core.data.rows import Rows
 
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 """2^64 divided by the golden ratio, odd: multiplying by it spreads every bit over the higher ones."""
@@ -20,11 +24,11 @@ def canonical_order(rows: Rows) -> Ints:
     parts = [rows.weights, rows.labels, rows.predictions, rows.hits, rows.log_odds]
     keys = [part for part in parts if part is not None]
     if rows.logits is not None:
-        keys.insert(0, _row_hashes(rows.logits))
+        keys.insert(0, row_hashes(rows.logits))
     return np.lexsort(keys)
 
 
-def _row_hashes(values: Floats) -> np.ndarray:
+def row_hashes(values: Floats) -> np.ndarray:
     """A 64-bit hash of each row's values, column by column."""
     found = np.zeros(values.shape[0], dtype=np.uint64)
     for column in values.T:

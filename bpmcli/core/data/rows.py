@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bpmcli.core.data.categorical import Categorical, joined
+from bpmcli.core.data.missed import Missed, joined_missed
 from bpmcli.core.data.sample import Floats, Ints, Sample, sample_from_log_odds
 from bpmcli.errors import DataError
 
@@ -36,6 +37,8 @@ class Rows:
     from_probs: bool = False
     """The logits are logarithms of probabilities, so what had saturated is lost."""
     target: str = TOP_LABEL
+    missed: Missed | None = None
+    """The scores of wrong rows, where they were asked for and `logits` were not."""
 
     @property
     def n(self) -> int:
@@ -117,5 +120,5 @@ def pool(parts: Sequence[Rows]) -> Rows:
     return Rows(
         np.concatenate([p.log_odds for p in parts]), np.concatenate([p.hits for p in parts]),
         weights, join("predictions"), join("labels"), together, join("logits"),  # type: ignore[arg-type]
-        any(p.from_probs for p in parts), parts[0].target,
+        any(p.from_probs for p in parts), parts[0].target, joined_missed([p.missed for p in parts]),
     )  # fmt: skip

@@ -11,6 +11,7 @@ import pytest
 
 from bpmcli.core.calibrators import METHODS, Calibrator, Fitted, Method, fit_calibrator
 from bpmcli.core.calibrators.distributions import calibrate_distributions
+from bpmcli.core.calibrators.spread import Spread
 from bpmcli.core.compare.cross_validation import (
     DRAW,
     FOLD,
@@ -127,7 +128,7 @@ def test_more_calibration_rows_are_better() -> None:
 def scores(x: list[float], hits: list[bool], weights: list[float] | None = None) -> dict[str, Any]:
     rows = Rows(np.array(x), np.array(hits), None if weights is None else np.array(weights))
     identity = fit_calibrator("identity", rows).calibrator
-    return Judge.of(rows).confidences(identity).scores(("brier", "nll", "kept"), MetricOptions())
+    return Judge(rows).confidences(identity).scores(("brier", "nll", "kept"), MetricOptions())
 
 
 def test_proper_scores_by_hand() -> None:
@@ -154,8 +155,9 @@ def test_kept_is_what_apply_counts() -> None:
     assert rows.predictions is not None
     for name in METHODS:
         fitted = fit_calibrator(name, rows).calibrator
-        kept = Judge.of(rows).confidences(fitted).scores(("kept",), MetricOptions())["kept"]
-        done = calibrate_distributions(fitted, rows.logits, rows.log_odds, rows.predictions)
+        spread = Spread(2.0, 0.01)
+        kept = Judge(rows).confidences(fitted, spread).scores(("kept",), MetricOptions())["kept"]
+        done = calibrate_distributions(fitted, rows.logits, rows.log_odds, rows.predictions, True, spread)
         assert kept == pytest.approx(1 - done.below_runner_up / rows.n), name
 
 
@@ -163,7 +165,7 @@ def test_distribution_methods_are_scored_on_the_predicted_class() -> None:
     rows = rows_of(300)
     assert rows.logits is not None
     fitted = fit_calibrator("temperature", rows).calibrator
-    done = Judge.of(rows).confidences(fitted)
+    done = Judge(rows).confidences(fitted)
     top = np.exp(fitted.log_probabilities(rows.logits)).max(axis=1)
     np.testing.assert_allclose(done.g, top, rtol=1e-12)
     np.testing.assert_allclose(done.miss, 1 - top, rtol=1e-7, atol=1e-14)

@@ -1,0 +1,123 @@
+"""From a calibrated confidence to a whole distribution: how the other classes share what the predicted one leaves.
+
+The predicted class gets g(ŝ). The others share 1 − g(ŝ) in proportion to p_i^(1/T), where one T is fitted to the
+wrong rows among the calibration rows. Where another class would overtake the predicted one, the whole row is
+brought to the temperature at which the predicted class has the probability g(ŝ). So the predicted class never changes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bpmcli.core.calibrators.scaled_likelihood import ScaledLikelihood, best_temperature, floored
+from bpmcli.core.data.log_odds import log_softmax
+from bpmcli.core.data.missed import Missed
+from bpmcli.core.data.rows import EVENT, Rows, SummarisedRows
+from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, Ints
+
+PRIOR_SD = 0.7
+"""log T ~ N(0, 0.7²)."""
+
+STEPS = 100
+CLOSE = 1e-12
+"""Newton's method stops when no step changes the inverse temperature by more than this share."""
+
+
+class Spread(NamedTuple):
+    """What the other classes share by; the default is in proportion."""
+
+    temperature: float = 1.0
+    floor: float = 0.0
+    """Uniform share mixed in first, so that no class stays impossible. 0 if the scores were logits."""
+
+    def distributions(self, g: Floats, miss: Floats, logits: Floats, predictions: Ints) -> Floats:
+        """g for the predicted class, 1 − g spread over the others by p_i^(1/T)."""
+        at = np.arange(logits.shape[0]), predictions
+        others = floored(logits, self.floor) / self.temperature
+        others[at] = -np.inf
+        probs: Floats = _softmax_or_uniform(others, predictions) * miss[:, None]
+        probs[at] = g
+        return probs
+
+    def keeping_class(self, g: Floats, miss: Floats, logits: Floats, predictions: Ints) -> Floats:
+        """The same, with the row temperature wherever another class would overtake the predicted one."""
+        probs = self.distributions(g, miss, logits, predictions)
+        overtaken = np.flatnonzero(probs.max(axis=1) > g)
+        if overtaken.size:
+            rows = floored(logits[overtaken], self.floor)
+            probs[overtaken] = at_row_temperature(rows, predictions[overtaken], g[overtaken], miss[overtaken])
+        return probs
+
+
+IN_PROPORTION = Spread()
+
+
+def at_row_temperature(logits: Floats, predictions: Ints, g: Floats, miss: Floats) -> Floats:
+    """softmax(β z) with β ≥ 0 for each row such that the predicted class, the largest one, has probability g.
+
+    With d_i = z_i − z_top ≤ 0 the equation is log Σ_{others} e^{β d_i} = log((1 − g) / g). Its left side is convex
+    and falls in β, so Newton's steps from β = 0 never overshoot. If g is below 1/K, the answer is β = 0: uniform.
+    """
+    at = np.arange(logits.shape[0]), predictions
+    gaps = np.clip(logits - logits[at][:, None], -LOG_ODDS_LIMIT, 0.0)
+    with np.errstate(divide="ignore"):
+        target = np.log(miss) - np.log(g)
+    beta, active = np.zeros(g.size), np.ones(g.size, dtype=bool)
+    for _ in range(STEPS):
+        terms = np.exp(beta[:, None] * gaps)
+        # The predicted class has e^0 = 1. Other classes have more together, or they would not overtake it.
+        others = terms.sum(axis=1) - 1.0
+        slope = np.minimum(np.einsum("ij,ij->i", terms, gaps) / others, -1e-300)
+        step = np.where(active, np.maximum((target - np.log(others)) / slope, 0.0), 0.0)
+        beta += step
+        # Each row stops by itself, so its result does not depend on the rows beside it.
+        active &= step > CLOSE * np.maximum(beta, 1.0)
+        if not active.any():
+            break
+    return np.exp(log_softmax(beta[:, None] * gaps))
+
+
+def fit_spread(rows: Rows) -> Spread | None:
+    """T by its posterior under log T ~ N(0, 0.7²) on the wrong rows; None where the scores of classes are not known.
+
+    The floor is 1/(2N) for probabilities, which can be exactly 0, and 0 for logits.
+    """
+    if rows.target == EVENT or isinstance(rows, SummarisedRows):
+        return None
+    missed = rows.missed
+    if missed is None and rows.logits is not None and rows.labels is not None and rows.predictions is not None:
+        wrong = ~rows.hits
+        weights = None if rows.weights is None else rows.weights[wrong]
+        missed = Missed(rows.logits[wrong], rows.predictions[wrong], rows.labels[wrong], weights).few()
+    if missed is None:
+        return None
+    floor = 1.0 / (2.0 * rows.n) if rows.from_probs else 0.0
+    usable = missed.weights is None or bool(np.any(missed.weights > 0))
+    if missed.labels.size == 0 or missed.logits.shape[1] < 3 or not usable:
+        return Spread(1.0, floor)
+    return Spread(_fitted_temperature(missed, floor), floor)
+
+
+def _fitted_temperature(missed: Missed, floor: float) -> float:
+    """The temperature of the other classes on wrong rows."""
+    others = floored(missed.logits, floor).copy()
+    at = np.arange(missed.labels.size)
+    others[at, missed.predictions] = -np.inf
+    possible = others[at, missed.labels] > -np.inf
+    if not possible.all():  # a class that a list of logits lacks tells nothing about the others
+        missed, others = missed.take(possible), others[possible]
+    if not missed.labels.size:
+        return 1.0
+    none = np.zeros(missed.labels.size)
+    bare = Rows(none, none.astype(bool), missed.weights, missed.predictions, missed.labels, logits=others)
+    return best_temperature(ScaledLikelihood.of(bare), PRIOR_SD).temperature
+
+
+def _softmax_or_uniform(others: Floats, predictions: Ints) -> Floats:
+    """Softmax over the other classes. A row with no other class above 0 does not tell which is likelier: uniform."""
+    empty = np.flatnonzero(np.isneginf(others.max(axis=1)))
+    others[empty] = 0.0
+    others[empty, predictions[empty]] = -np.inf
+    return np.exp(log_softmax(others))
