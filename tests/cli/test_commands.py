@@ -185,7 +185,7 @@ def test_apply_counts_rows_whose_class_would_change(run):
     }))  # fmt: skip
     np.savez("a.npz", logits=np.log([[0.5, 0.4, 0.1], [0.98, 0.01, 0.01]]), labels=[0, 0])
     ran = run("apply", "p.json", "a.npz", "-o", "kept.npz")
-    assert "1 row: the calibrated confidence would fall below another class" in ran.err
+    assert "1 row: the calibrated probability of the predicted class would fall" in ran.err
     with np.load("kept.npz") as data:
         assert data["probs"].argmax(axis=1).tolist() == [0, 0]
         assert np.abs(data["probs"].sum(axis=1) - 1).max() < 1e-12

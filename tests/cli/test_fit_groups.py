@@ -143,7 +143,7 @@ def test_marginal_calibrates_every_class_against_the_rest(run: Run) -> None:
     labels = arrays(OVER)["labels"]
     assert {k: g["n"] for k, g in found["groups"].items()} == {str(k): int((labels == k).sum()) for k in range(10)}
     ran = run("apply", "p.json", OVER, "-o", "out.npz")
-    assert "rows: the calibrated confidence would fall below another class" in ran.err
+    assert "rows: the calibrated probability of the predicted class would fall" in ran.err
     check_distributions(arrays("out.npz")["probs"], arrays(OVER)["logits"].argmax(axis=1))
     run("apply", "p.json", OVER, "-o", "free.npz", "--allow-argmax-change")
     free = arrays("free.npz")["probs"]

@@ -50,8 +50,8 @@ TEXTS: dict[str, tuple[str, str]] = {
         "leave --optimizer at its default",
     ),
     "argmax-kept": (
-        "{count} {rows_}: the calibrated confidence would fall below another class; it stops at a tie, "
-        "so that the predicted class stays",
+        "{count} {rows_}: the calibrated probability of the predicted class would fall below another class; it was "
+        "raised to a tie, so that the predicted class stays",
         "--allow-argmax-change writes the calibrated value as it is",
     ),
     "argmax-changed": (
