@@ -129,7 +129,9 @@ def _fitted(items: Sequence[Any], task: Any, scale: Any, pool: bool) -> Any:
         return scale.each(task, items)
     from bpmcli.engines.scale import pool_inputs
 
-    return [task.describe(items, *pool_inputs(items, task.options, scale, console.reading, task.distributions, missed=True))]
+    return [
+        task.describe(items, *pool_inputs(items, task.options, scale, console.reading, task.distributions, missed=True))
+    ]
 
 
 def _written(results: Any, items: Sequence[Any], output: Output, outcomes: Outcomes) -> Iterator[tuple[str, Any]]:
