@@ -29,7 +29,7 @@ RENAMED = (("logprob", "prob"), ("log_prob", "prob"), ("logit", "prob"))
 """What was logits comes out as probabilities, and is called so."""
 
 UNSEEN_SHOWN = 5
-"""Groups without a curve that a notice names."""
+"""How many groups without a calibrator a notice names."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,9 @@ class ApplyFile:
             notices.append(notice(code, count=odd["below"]))
         if odd["unseen"]:
             unseen = sorted(key.partition(":")[2] for key in odd if key.startswith("unseen:"))
-            what = "1 group without a curve of its own"
+            what = "a group with no fitted calibrator"
             if len(unseen) > 1:
-                what = f"{len(unseen)} groups without a curve of their own"
+                what = f"{len(unseen)} groups with no fitted calibrator"
             names = ", ".join(unseen[:UNSEEN_SHOWN]) + (", …" if len(unseen) > UNSEEN_SHOWN else "")
             notices.append(notice("groups-unseen", count=odd["unseen"], what=what, names=names))
         return Applied(output, n, before / n, after / n, tuple(notices))

@@ -52,7 +52,7 @@ def column(path: str, name: str) -> list[str]:
 def test_each_group_has_the_curve_of_its_own_rows(run: Run, grouped: dict[str, np.ndarray], method: str) -> None:
     ran = run("fit", "all.csv", "--by", "device", "--method", method, "-o", "p.json")
     assert "1 of 3 groups (" in ran.err
-    assert " has fewer than 200 rows or no fit of its own, and uses the pooled curve: rare" in ran.err
+    assert " has fewer than 200 rows or could not be fitted, and uses the pooled calibrator: rare" in ran.err
     document = json.loads(Path("p.json").read_text())
     assert document["version"] == 2
     assert list(document["grouping"]["groups"]) == ["007", "b"]
@@ -78,10 +78,10 @@ def test_unseen_groups_are_counted(run: Run, grouped: dict[str, np.ndarray]) -> 
     run("fit", "all.csv", "--by", "device", "-o", "p.json")
     _write("new.csv", {"device": np.array(["b", "x", "y", "x"]), "confidence": np.array([0.5, 0.6, 0.7, 0.8])})
     ran = run("apply", "p.json", "new.csv", "-o", "out.csv")
-    assert "3 rows are of 2 groups without a curve of their own: x, y; the pooled one was used" in ran.err
+    assert "3 rows are in 2 groups with no fitted calibrator (x, y); used the pooled calibrator" in ran.err
     _write("one.csv", {"device": np.array(["b", "x"]), "confidence": np.array([0.5, 0.6])})
     ran = run("apply", "p.json", "one.csv", "-o", "out1.csv")
-    assert "1 row is of 1 group without a curve of its own: x; the pooled one was used" in ran.err
+    assert "1 row is in a group with no fitted calibrator (x); used the pooled calibrator" in ran.err
     run("fit", "all.csv", "-o", "pooled.json")
     run("apply", "pooled.json", "new.csv", "-o", "pooled.csv")
     assert column("out.csv", "confidence")[1:] == column("pooled.csv", "confidence")[1:]

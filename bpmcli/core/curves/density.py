@@ -22,10 +22,10 @@ class BetaDensity(NamedTuple):
 
 
 WIDEST = 1e-6
-"""A Beta with parameters below this has nothing between 0 and 1: rounding decides whether it is one."""
+"""A Beta distribution with smaller parameters has practically no mass between 0 and 1."""
 
 NARROWEST = 1e7
-"""A Beta with parameters beyond this has a standard deviation below 2e-4: as good as constant."""
+"""A Beta distribution with larger parameters has a standard deviation below 2e-4 and is practically constant."""
 
 
 def beta_by_moments(sample: Sample) -> BetaDensity | None:
@@ -37,12 +37,12 @@ def beta_by_moments(sample: Sample) -> BetaDensity | None:
     m, miss = float(weights @ sample.confidences), float(weights @ sample.complements)
     if sample.effective_n <= 1 or m <= 0 or miss <= 0:
         return None
-    # Deviations of the complement are those of the confidence, and exact where it saturates.
+    # The complement has the same deviations as the confidence, and keeps its digits where the confidence saturates.
     deviation = sample.complements - miss if m > 0.5 else sample.confidences - m
     v = (float(weights @ np.square(deviation)) + sample.inner_variance) * sample.effective_n / (sample.effective_n - 1)
     if not 1e-30 < v < m * miss:
         return None
     a1 = m * m * miss / v - m
     a2 = a1 * miss / m
-    # All but constant, or all but two values: the integral would only resolve rounding.
+    # Practically one value or two: the integral would only resolve rounding.
     return BetaDensity(a1, a2) if min(a1, a2) > WIDEST and a1 + a2 < NARROWEST else None

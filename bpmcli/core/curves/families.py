@@ -1,4 +1,4 @@
-"""Curve families: g(s) = link⁻¹(θ · columns(s)), every one a generalised linear model.
+"""Curve families: g(s) = link⁻¹(θ · columns(s)), each a generalised linear model.
 
 The paper's family (Eq. prior_function) is `beta`. The others are link × transform as in Roelofs et
 al. 2022, section 6, from which the paper took D1–D5. Curves are functions of the log-odds and give
@@ -97,7 +97,7 @@ class Family(NamedTuple):
     columns: Callable[[Floats], Floats]
     """Log-odds → one row per parameter."""
     identity: tuple[float, ...] | None
-    """Parameters of g(s) = s, if the family has it."""
+    """The parameters for which g(s) = s, if there are any."""
     lower: tuple[float, ...]
     upper: tuple[float, ...]
     formula: str
@@ -111,7 +111,7 @@ FAMILIES: dict[str, Family] = {}
 
 
 def family_named(name: str) -> Family:
-    """The family, or a usage error that lists what there is."""
+    """The family with this name, or a usage error that lists the known ones."""
     if name not in FAMILIES:
         raise UsageError(f"unknown curve family '{name}'", "choose from " + ", ".join(FAMILIES))
     return FAMILIES[name]
@@ -177,7 +177,7 @@ for _link in LINKS:
 
 
 class Curve(NamedTuple):
-    """One component of a family: a calibration curve."""
+    """A calibration curve: a family and its parameters."""
 
     family: Family
     params: tuple[float, ...]
@@ -186,9 +186,9 @@ class Curve(NamedTuple):
         """(g, 1 − g) at the given log-odds."""
         columns = self.family.columns(log_odds)
         eta = np.zeros_like(columns[0])
-        # Term by term, not by BLAS, whose last bit depends on where in the array a row stands.
+        # Term by term rather than by BLAS, whose last bit depends on the position of a row in the array.
         for parameter, column in zip(self.params or (1.0,), columns, strict=True):
-            if parameter:  # zero leaves its column out, even where that column is infinite
+            if parameter:  # a parameter of zero leaves out its column, even where that is infinite
                 eta += parameter * column
         return self.family.link.inverse(eta)
 

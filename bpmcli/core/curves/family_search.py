@@ -1,9 +1,8 @@
-"""The lowest minimum of the paper's loss for a family g(s) = link⁻¹(b0 + b1 t(s)) of `core.families`.
+"""The lowest minimum of the paper's loss for a family g(s) = link⁻¹(b0 + b1 t(s)) of `families`.
 
-A log link is cut off at g = 1, a logflip link at g = 0. Every set of bins that the cut can have
-behind it may hold a local minimum, so descent from a few starts is not enough: from a minimum, the
-ones behind other cuts are predicted from a quadratic model for each, all from the same cumulative
-sums, and the best predictions are descended from in turn.
+A log link is cut off at g = 1, a logflip link at g = 0. For every position of the cut among the bins there may be a
+local minimum, so descending from a few starts is not enough. From one minimum, those at other positions of the cut are
+predicted by quadratic models, all from the same cumulative sums, and the best predictions become new starts.
 """
 
 from __future__ import annotations
@@ -18,25 +17,26 @@ from bpmcli.core.data.binning import Bins
 from bpmcli.core.data.sample import Floats, Ints
 
 GROUP_ENDS = (0.01, 0.03, 0.07, 0.15, 0.3, 0.6, 0.9, 0.98)
-"""Starts go through two of nine groups of bins, which end at these shares of the rows."""
+"""Starting curves go through the means of two of nine groups of bins, which end at these shares of the rows."""
 
 RATE_LIMIT = 1e-4
-"""Links of hit rates of 0 and 1 are infinite: starts stay this far from them."""
+"""The link of an accuracy of 0 or 1 is infinite, so starting curves stay this far from both."""
 
 DESCENTS, HOPS = 6, 6
-"""Starts that are descended from, and moves to a lower minimum.
+"""How many starts are descended from, and how many moves to a lower minimum are tried.
 
-Chosen with the reaches below on 21 real and 85 simulated data sets, where 40–60 random starts found nothing
-better; on 35 others they did in 1 of 210 fits, a logflip-log 0.3 % too high, and fell short themselves in 9."""
+Chosen together with REACHES on 21 real and 85 simulated data sets, where 40–60 random starts found nothing better. On
+35 other data sets random starts found a lower minimum in 1 of 210 fits (a logflip-log 0.3 % too high) and missed the
+lowest one in 9."""
 
 REACHES = (1, 3, 9, 27, 81, 1 << 62)
-"""The best prediction with the cut moved by up to so many bins is descended from: near ones are surer."""
+"""For each of these, the best prediction that moves the cut by at most so many bins becomes a start."""
 
 SAME = 1e-9
-"""Minima this close in value, relatively, are one."""
+"""Minima whose values differ by less than this, relatively, count as the same."""
 
 PERFECT = 1e-9
-"""With a loss below this a curve is within 3e-5 of the hit rates, and no other is worth a search."""
+"""With a loss below this the curve is within 3e-5 of the accuracies, and no search is needed."""
 
 
 def lowest_minimum(f: Objective, bins: Bins, family: Family, lower: Floats, upper: Floats, flat: Floats) -> Minimum:
@@ -51,9 +51,9 @@ def lowest_minimum(f: Objective, bins: Bins, family: Family, lower: Floats, uppe
 
 
 def lower_minimum(f: Objective, bins: Bins, family: Family, lower: Floats, upper: Floats, best: Minimum) -> Minimum:
-    """Hop from a minimum to lower ones behind other cuts while there are any; counts what that took."""
+    """Move from a minimum to lower ones with other cuts as long as there are any."""
     if family.link is LINKS["logit"] or best.value < PERFECT:
-        return best._replace(evaluations=0)  # nothing is cut off, or nothing is left to gain
+        return best._replace(evaluations=0)  # there is no cut, or nothing is left to gain
     spent = 0
     for _ in range(HOPS):
         found = [minimise(f, theta, lower, upper) for theta in _behind_other_cuts(bins, family, best.x)]
@@ -66,7 +66,7 @@ def lower_minimum(f: Objective, bins: Bins, family: Family, lower: Floats, upper
 
 
 def _starts(bins: Bins, family: Family) -> list[Floats]:
-    """The curves through every two of the groups."""
+    """The curves through the means of every two groups."""
     order = np.argsort(np.log(bins.confidences) - np.log(bins.complements), kind="stable")
     mass = np.cumsum(bins.mass[order])
     ends = np.searchsorted(mass, np.array(GROUP_ENDS) * mass[-1])
@@ -84,14 +84,14 @@ def _starts(bins: Bins, family: Family) -> list[Floats]:
 
 
 def _means(bins: Bins, part: Ints) -> Floats:
-    """Mean confidence, complement and hit rate of some of the bins."""
+    """Mean confidence, complement and accuracy of some of the bins."""
     values = np.stack([bins.confidences[part], bins.complements[part], bins.accuracies[part]])
     means: Floats = values @ bins.mass[part] / bins.mass[part].sum()
     return means
 
 
 def _behind_other_cuts(bins: Bins, family: Family, theta: Floats) -> list[Floats]:
-    """Where minima with other bins behind the cut are likely.
+    """Parameters near which a minimum with another position of the cut is likely.
 
     With the first k bins before the cut, in the order of η, the loss is Σ_{i≤k} ℓᵢ(e^ηᵢ) + Σ_{i>k} ℓᵢ(1),
     where ℓᵢ(u) = wᵢ (exp((u − uᵢ)²) − 1). Its quadratic model around θ has the minimum
@@ -102,7 +102,7 @@ def _behind_other_cuts(bins: Bins, family: Family, theta: Floats) -> list[Floats
     order = np.argsort(rising * t, kind="stable")
     t, weights, rates = t[order], bins.mass[order], bins.accuracies[order]
     observed = rates if family.link is LINKS["log"] else 1.0 - rates
-    # Far beyond the cut the model says nothing; e¹ keeps it finite.
+    # Far beyond the cut the model does not apply; the limit of e¹ keeps it finite.
     eta = theta[0] + theta[1] * t
     u = np.exp(np.minimum(eta, 1.0))
     d = u - observed
@@ -117,7 +117,7 @@ def _behind_other_cuts(bins: Bins, family: Family, theta: Floats) -> list[Floats
         predicted = value + (g0 * step0 + g1 * step1) / 2
         b0, b1 = theta[0] + step0, theta[1] + step1
         behind = np.searchsorted(rising * t, -rising * b0 / b1)
-    # A model whose own cut lies elsewhere is of another loss.
+    # A model whose minimum has its cut elsewhere describes another loss.
     before = np.arange(1, t.size + 1)
     moved = np.abs(before - np.count_nonzero(eta < 0.0))
     sound = (determinant > 0) & (h00 > 0) & (rising * b1 > 0) & (np.abs(behind - before) <= 3) & (moved > 0)

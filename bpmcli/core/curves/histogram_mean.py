@@ -1,7 +1,7 @@
 """Histogram binning over many bin counts at once: the mean of its curves, and their range.
 
-The paper's yardstick: equal-mass bins, bin counts 10 to 50, every bin its hit rate (Zadrozny & Elkan
-2001). Between the counts the curves differ most where rows are few, which the range shows.
+The paper's reference curve: equal-mass bins, bin counts 10 to 50, and in every bin its accuracy (Zadrozny & Elkan
+2001). The curves of different bin counts differ most where there are few rows; the range shows that.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ from bpmcli.errors import FitError
 COUNTS = range(10, 51)
 """Paper, appendix: equal-mass binnings with bin numbers from 10 to 50."""
 
+AUTHORS_MOST = 50
+"""The published code stops one below this bin count."""
+
 
 @dataclass(frozen=True, eq=False)
 class Histograms:
     """One step curve per bin count."""
 
     edges: tuple[Floats, ...]
-    """Log-odds between the bins of each count; an edge belongs to the bin on its left."""
+    """Log-odds between the bins of each bin count; an edge belongs to the bin on its left."""
     rates: tuple[Floats, ...]
 
     def values(self, log_odds: Floats) -> Floats:
@@ -34,7 +37,7 @@ class Histograms:
         return np.stack([rates[np.searchsorted(edges, log_odds, side="left")] for edges, rates in steps])
 
     def __call__(self, log_odds: Floats) -> Pair:
-        """The mean over the counts, and what is left to one."""
+        """The mean over the bin counts, and its complement."""
         g: Floats = self.values(log_odds).mean(axis=0)
         return g, 1.0 - g
 
@@ -47,12 +50,14 @@ class Histograms:
 def fit_histograms(sample: Sample, counts: Iterable[int] = COUNTS, variant: str = "paper") -> Histograms:
     """Histogram binning with each of the counts.
 
-    Equal confidences share a bin; outside the rows the first and last bin go on. `variant="authors"`
-    follows the published code: counts up to 49, remainder and last bin dropped (the last but one
-    stands in for it), and 0 below the lowest confidence.
+    Equal confidences share a bin; beyond the rows the first and the last bin continue. `variant="authors"` follows the
+    published code: bin counts up to 49, the remainder and the last bin dropped (the last but one replaces it), and 0
+    below the lowest confidence.
     """
     if variant == "authors":
-        steps = [_authors_steps(sample, count) for count in counts if count < 50]
+        steps = [_authors_steps(sample, count) for count in counts if count < AUTHORS_MOST]
+        if not steps:
+            raise FitError(f"the published code has no histogram of {AUTHORS_MOST} bins or more", "use --variant paper")
     else:
         steps = [_steps(sample, count) for count in counts]
     edges, rates = zip(*steps, strict=True)
@@ -66,7 +71,7 @@ def _steps(sample: Sample, count: int) -> tuple[Floats, Floats]:
     starts = starts[starts < sample.mass.size]
     rates = np.add.reduceat(sample.hits, starts) / np.add.reduceat(sample.mass, starts)
     last, first, s, q = starts[1:] - 1, starts[1:], sample.confidences, sample.complements
-    # Midway in confidence, taken in log-odds so that saturated neighbours stay apart.
+    # Half-way in confidence, computed in log-odds so that saturated neighbours stay apart.
     return np.log(s[last] + s[first]) - np.log(q[last] + q[first]), rates
 
 

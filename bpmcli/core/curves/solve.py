@@ -1,7 +1,7 @@
-"""Projected Newton for a handful of bounded parameters, with the exact Hessian.
+"""Projected Newton method for a few bounded parameters, with the exact Hessian.
 
-Start-up time is why this is not scipy: the everyday path must not import it. The result is checked
-against scipy's solvers in the tests.
+Written by hand because importing scipy would double the start-up time of `metrics`. The tests check the results against
+scipy's solvers.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ Objective = Callable[[Floats], tuple[float, Floats, Floats]]
 """θ → value, gradient, Hessian."""
 
 NEGLIGIBLE = 1e-13
-"""A Newton step that gains less than this share of the value is lost in rounding."""
+"""A Newton step that gains less than this share of the value cannot be told from rounding."""
 
 NOTHING = 1e-18
-"""Nor is a gain worth having that the objective's own size of one would swallow."""
+"""Gains below this are ignored: the paper's objective is about 1, and adding so little does not change it."""
 
 
 FLATTEST = 1e-12
-"""Curvature, in units of the diagonal, below which a direction is flat."""
+"""A direction counts as flat below this curvature, relative to the diagonal."""
 
 
 class Minimum(NamedTuple):
-    """Where the solver stopped; `converged` means no Newton step gains anything there."""
+    """Where the solver stopped. `converged` means that no further Newton step would gain anything."""
 
     x: Floats
     value: float
@@ -38,9 +38,9 @@ class Minimum(NamedTuple):
 
 
 def minimise(f: Objective, start: Floats, lower: Floats, upper: Floats, max_steps: int = 300) -> Minimum:
-    """Newton steps on the free parameters, damped until they lower f, clipped to the bounds.
+    """Minimise f by Newton steps on the free parameters, damped until they lower f and clipped to the bounds.
 
-    Negative curvature is walked down, not up (the eigenvalues' absolute values are used).
+    Eigenvalues of the Hessian enter with their absolute values, so that negative curvature is followed downhill.
     """
     x = np.clip(start, lower, upper)
     value, gradient, hessian = f(x)
@@ -60,7 +60,7 @@ def minimise(f: Objective, start: Floats, lower: Floats, upper: Floats, max_step
             if new[0] < value:
                 break
             if newton.gain(damping) <= enough or damping > 1e12:
-                # Only a step too small to be seen would go down: rounding has been reached.
+                # No step that is large enough to be seen lowers f: rounding has been reached.
                 return Minimum(x, value, evaluations, newton.gain(0.0) <= 1e4 * enough)
             damping = max(8 * damping, 1e-3)
         damping = damping / 8 if value - new[0] > 0.25 * newton.gain(damping) else max(2 * damping, 1e-3)
@@ -71,7 +71,7 @@ def minimise(f: Objective, start: Floats, lower: Floats, upper: Floats, max_step
 
 
 class _NewtonStep:
-    """The damped step on the free parameters, in units where the Hessian's diagonal is one."""
+    """The damped step on the free parameters, scaled so that the Hessian has a diagonal of ones."""
 
     def __init__(self, gradient: Floats, hessian: Floats, free: npt.NDArray[np.bool_]) -> None:
         self.free = free
@@ -87,5 +87,5 @@ class _NewtonStep:
         return out
 
     def gain(self, damping: float) -> float:
-        """What the quadratic model promises."""
+        """The decrease of f that the quadratic model predicts."""
         return float(np.sum(self.slope**2 / (self.curvature + damping))) / 2

@@ -13,21 +13,21 @@ from bpmcli.core.data.sample import Floats, Sample
 
 _NODES = 16
 MOST_PANELS = 1 << 13
-"""Where as many panels still disagree, rounding is all that is left."""
+"""If more panels than this still disagree, the rest is rounding."""
 
 _TAIL = 45.0
-"""e^-45 of the mass is left out at either end."""
+"""A share e^-45 of the mass is left out at either end."""
 
 
 class MeasurableCurve(Protocol):
-    """Anything with g(s) − s as a function of log-odds."""
+    """Any curve that gives g(s) − s as a function of the log-odds."""
 
     def distance(self, log_odds: Floats) -> Floats: ...
 
 
 @lru_cache(maxsize=1)
 def _gauss_legendre() -> tuple[Floats, Floats]:
-    """Nodes and weights by Newton's method; numpy's own would cost the start-up 10 ms."""
+    """Nodes and weights by Newton's method; importing numpy.polynomial would take 10 ms at every start."""
     n = _NODES
     x = np.cos(np.pi * (np.arange(n) + 0.75) / (n + 0.5))
     for _ in range(6):
@@ -40,7 +40,7 @@ def _gauss_legendre() -> tuple[Floats, Floats]:
 
 
 def _distinct(points: Floats) -> Floats:
-    """Sorted, each once. (np.unique imports numpy.ma.)"""
+    """Sorted distinct values. Not np.unique, because that imports numpy.ma."""
     points = np.sort(points)
     keep = np.concatenate([[True], np.diff(points) > 0])
     distinct: Floats = points[keep]
@@ -68,7 +68,7 @@ def integrate(f: Callable[[Floats], Floats], edges: Floats, tolerance: float = 1
         left, right = panels(a, middle), panels(middle, b)
         fine = left + right
         scale = np.abs(total) + np.abs(fine).sum(axis=1)
-        # Below 1e-16 of the largest integral there is only rounding, which no halving cures.
+        # Differences below 1e-16 of the largest integral are rounding, which halving cannot reduce.
         enough = tolerance * scale + 1e-16 * scale.max()
         rough = (np.abs(fine - coarse) > enough[:, None]).any(axis=0)
         total += fine[:, ~rough].sum(axis=1)
@@ -83,7 +83,7 @@ def integrate(f: Callable[[Floats], Floats], edges: Floats, tolerance: float = 1
 
 
 def _edges(density: BetaDensity) -> Floats:
-    """Panel edges, geometric around the mode and around s = ½, out to where no mass is left."""
+    """Panel edges, geometrically spaced around the mode and around s = ½, as far as there is mass."""
     mode = float(np.log(density.a1 / density.a2))
     spread = float(np.sqrt(1 / density.a1 + 1 / density.a2))
     low = mode - 10 * spread - _TAIL / density.a1

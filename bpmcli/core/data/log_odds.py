@@ -1,4 +1,4 @@
-"""Scores of all classes reduced to the log-odds of the predicted class, chunk by chunk.
+"""From the scores of all classes to the log-odds of the predicted class, chunk by chunk.
 
 x = log ŝ − log(1 − ŝ) keeps what a confidence rounds away: on saturated networks a fifth of the
 float32 confidences are exactly 1, while their log-odds still differ.
@@ -18,30 +18,30 @@ from bpmcli.errors import DataError
 MISSING = "--skip-missing leaves such rows out"
 
 CHUNK_VALUES = 1 << 18
-"""Scores per chunk: large enough that numpy's calls cost nothing, small enough for the cache."""
+"""Scores per chunk: large enough that the overhead of numpy's calls is small, small enough for the cache."""
 
 MANY_CLASSES = 256
-"""The maximum of so many values is quicker than as many comparisons."""
+"""From this many classes on, taking a maximum is faster than comparing all values."""
 
 PLAIN_LIMIT = 100.0
 SMALLEST_REST = 1e-200
-"""Within these e^z needs no shift: x keeps an absolute error below 1e-13."""
+"""Within these limits e^z needs no shift: the absolute error of x stays below 1e-13."""
 
 EDGE = 1e-15
-"""Confidences further than this from 0 and 1 have log-odds within BARE_LIMIT."""
+"""Confidences farther than this from 0 and 1 have log-odds within BARE_LIMIT."""
 
 CLOSE = 1e-9
-"""With a tie the log-odds are at most zero, up to rounding."""
+"""If the largest score is tied, the log-odds are at most 0, up to rounding."""
 
 SUM_NOTICE = 1e-3
 SUM_REFUSED = 0.02
-"""float16 softmax rows were seen to sum to 0.9956; beyond 0.02 they are no probabilities."""
+"""Rows of float16 softmax have been seen to sum to 0.9956; rows off by more than 0.02 are not probabilities."""
 ONE_ROUNDED = 1.001
 """Smoothed and float16 probabilities reach 1.00098."""
 
 
 class Reduced(NamedTuple):
-    """Log-odds of the predicted class, that class, and what was odd on the way."""
+    """Log-odds of the predicted class, that class, and counts for notices."""
 
     log_odds: Floats
     predictions: Ints
@@ -85,13 +85,13 @@ def reduce_logits(logits: npt.NDArray[np.generic], first_row: int = 0) -> Reduce
     for start in range(0, n, step):
         z = logits[start : start + step]
         best, tops, rest, several = _one_pass(z, buffer[: len(z)])
-        # NaN and inf win the argmax, so looking at the peak is looking at all.
+        # argmax prefers NaN and inf, so checking the largest value checks the whole row.
         peak = tops.astype(np.float64)
         if not np.isfinite(peak).all():
             _refuse(~(peak < np.inf), first_row + start, "logits must be finite, found NaN or inf", MISSING)
             _refuse(peak == -np.inf, first_row + start, "logits must be finite, found a row of -inf")
         margin = peak + _minus_log(rest)
-        # Only where e^z loses nothing is it taken as it is; elsewhere relative to the peak.
+        # Where e^z would overflow or underflow, it is computed relative to the largest score.
         lost = ~((np.abs(peak) <= PLAIN_LIMIT) & (rest > SMALLEST_REST))
         if lost.any():
             rows = np.flatnonzero(lost)
@@ -117,7 +117,7 @@ class _Pass(NamedTuple):
 
 
 def _one_pass(z: npt.NDArray[np.generic], e: Floats) -> _Pass:
-    """Everything that looks at every score; `e` has room for its exponential."""
+    """The steps that touch every score, in one pass; `e` is a buffer for the exponentials."""
     best = z.argmax(axis=1)
     at = np.arange(len(z)), best
     tops = z[at]
@@ -129,12 +129,12 @@ def _one_pass(z: npt.NDArray[np.generic], e: Floats) -> _Pass:
     else:
         most, e[at] = e[at], 0.0
         several = bool((e.max(axis=1) == most).any())
-    # Unlike a product with ones, this adds up every row alike, wherever it stands.
+    # Unlike a matrix product, this adds every row in the same order, wherever it is in the array.
     return _Pass(best, tops, np.einsum("ij->i", e), several)
 
 
 def reduce_probs(probs: npt.NDArray[np.generic], first_row: int = 0) -> Reduced:
-    """x = log p_top − log Σ_{others} p: rows are normalised without dividing, 1 − max is never taken."""
+    """x = log p_top − log Σ_{others} p. This normalises the row without dividing, and never computes 1 − max."""
     _check_matrix(probs, "probabilities")
     n = probs.shape[0]
     x, top, ties, off = np.empty(n), np.empty(n, dtype=np.int64), 0, 0
@@ -161,7 +161,7 @@ def reduce_probs(probs: npt.NDArray[np.generic], first_row: int = 0) -> Reduced:
 
 
 def check_probabilities(values: Floats, first_row: int = 0, name: str = "probabilities") -> tuple[float, float]:
-    """Refuse NaN, inf, negative values and values above 1 beyond rounding. The least and the largest value."""
+    """Refuse NaN, inf, negative values and values above 1 beyond rounding. Returns the least and the largest value."""
     low, high = float(values.min(initial=0.5)), float(values.max(initial=0.5))
     if not (low >= 0.0 and high <= ONE_ROUNDED):
         _refuse(~np.isfinite(values), first_row, f"{name} must be finite, found NaN or inf", MISSING)
@@ -176,7 +176,7 @@ def check_probabilities(values: Floats, first_row: int = 0, name: str = "probabi
 def log_odds_of_confidences(
     confidences: npt.NDArray[np.generic], first_row: int = 0, name: str = "confidences"
 ) -> Floats:
-    """x from ŝ alone: |x| ≤ 37.4, the most a float64 confidence can say."""
+    """Log-odds of confidences: |x| ≤ 37.4, the largest that a float64 confidence can express."""
     s = np.asarray(confidences, dtype=np.float64)
     low, high = check_probabilities(s, first_row, name)
     if high > 1.0:
@@ -190,7 +190,7 @@ def log_odds_of_confidences(
 
 
 def _minus_log(rest: Floats) -> Floats:
-    """−log of the complement's weight; a complement that underflowed is clipped."""
+    """−log of the complement, clipped where the complement has underflowed to 0."""
     with np.errstate(divide="ignore"):
         out: Floats = np.negative(np.log(rest))
     np.minimum(out, LOG_ODDS_LIMIT, out=out)

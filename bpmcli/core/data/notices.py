@@ -1,4 +1,4 @@
-"""The closed list of notices: what was found and what to do about it. Never fatal, never silent."""
+"""The closed list of notices: what was found, and what to do about it. A notice never stops a command."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from typing import NamedTuple
 
 TEXTS: dict[str, tuple[str, str]] = {
     "rows-normalised": (
-        "{count} {rows_} of probabilities {are} off a sum of 1 by more than 0.001; all rows were divided by their sum",
-        "store float32 probabilities, or better logits",
+        "the probabilities of {count} {rows_} do not sum to 1 (off by more than 0.001); all rows were "
+        "divided by their sum",
+        "store probabilities as float32, or better, store logits",
     ),
     "argmax-ties": (
-        "{count} {rows_} {have} several largest classes; the first one was taken as the prediction",
+        "{count} {rows_} {have} more than one class with the largest score; the first was taken as the prediction",
         "",
     ),
     "above-one": (
-        "{count} {values} above 1 by rounding {were} taken as 1",
+        "{count} {values} slightly above 1 (rounding) {were} taken as 1",
         "",
     ),
     "saturated": (
-        "{count} {confidences} {are} 0 or 1 as far as float64 can tell; log-odds were clipped",
-        "give logits or all class probabilities, which still tell them apart",
+        "{count} {confidences} {are} exactly 0 or 1 in float64; their log-odds were clipped",
+        "give logits or the probabilities of all classes, which still differ",
     ),
     "missing-skipped": (
         "{count} {rows_} without a score, label or group {were} skipped",
@@ -34,19 +35,21 @@ TEXTS: dict[str, tuple[str, str]] = {
         "check that labels and scores belong to the same rows",
     ),
     "one-outcome": (
-        "all rows are {what}: the curve can only be flat, and where it bends is unknown",
-        "fit on rows that hold both hits and misses",
+        "all rows are {what}; only a flat curve can be fitted",
+        "fit on rows with both correct and wrong predictions",
     ),
     "density-empirical": (
-        "the confidences fit no Beta distribution (variance {variance}); TCE uses them as they are",
-        "--density empirical says so from the start",
+        "no Beta distribution has the mean and variance of these confidences (the variance {variance}); "
+        "tce-bpm uses the "
+        "empirical distribution",
+        "choose it yourself with --density empirical",
     ),
     "sweep-capped": (
-        "bin accuracies are still monotone with {count} bins; the sweep stopped there",
+        "bin accuracies are still monotone with {count} bins; ece-sweep stopped there",
         "",
     ),
     "nelder-mead-replaced": (
-        "Nelder-Mead ended outside alpha, beta >= 0 or short of the optimum; projected Newton took over",
+        "Nelder-Mead ended outside alpha, beta >= 0 or before the optimum; a projected Newton method was used instead",
         "leave --optimizer at its default",
     ),
     "argmax-kept": (
@@ -59,13 +62,13 @@ TEXTS: dict[str, tuple[str, str]] = {
         "",
     ),
     "rates-moved": (
-        "{count} of {total} {what} ({rows} rows) hold only hits or only misses: rates of 0 and 1 were moved inside by "
+        "{count} of {total} {what} ({rows} rows) are all correct or all wrong: accuracies of 0 and 1 were shrunk by "
         "1/(rows + 2)",
         "",
     ),
     "constant-confidence": (
-        "all confidences are equal: nothing can be told about any other",
-        "fit on rows of different confidence",
+        "all confidences are equal, so the curve is known at that confidence only",
+        "fit on rows with different confidences",
     ),
     "temperature-saturated": (
         "{count} {rows_} {have} probabilities of exactly 0, whose logits are lost: the temperature is biased, and "
@@ -96,31 +99,35 @@ TEXTS: dict[str, tuple[str, str]] = {
         "",
     ),
     "rows-shared": (
-        "{count} of {total} evaluation rows are also calibration rows: the comparison is in-sample to that extent",
-        "take them out of one of the two files",
+        "{count} of {total} evaluation rows are also calibration rows: for these rows the comparison is in-sample",
+        "remove them from one of the two files",
     ),
     "groups-pooled": (
-        "{count} of {total} groups ({rows} rows) {have} fewer than {minimum} rows or no fit of {their} own, and {use} "
-        "the pooled curve: {names}",
-        "--min-group changes the smallest size",
+        "{count} of {total} groups ({rows} rows) {have} fewer than {minimum} rows or could not be fitted, "
+        "and {use} the "
+        "pooled calibrator: {names}",
+        "--min-group sets the smallest size",
     ),
     "groups-unseen": (
-        "{count} {rows_} {are} of {what}: {names}; the pooled one was used",
+        "{count} {rows_} {are} in {what} ({names}); used the pooled calibrator",
         "",
     ),
     "summarised": (
-        "{rows} rows were reduced to {cells} cells: counts and means are exact, ece-sweep is approximate, the other "
-        "metrics are within 1e-5, tce-bpm with the same bins: beyond 60,000 rows its schemes stop at 3000 bins, which "
-        "moves it by up to 1e-4",
-        "--exact, on the rows themselves, keeps them all (about 100 bytes a row)",
+        "{rows} rows were reduced to {cells} cells: counts and means are exact, ece-sweep is approximate, "
+        "and the other "
+        "metrics are within 1e-5 of those of the rows{capped}",
+        "--exact keeps all rows in memory (about 100 bytes each)",
     ),
     "distinct-kept": (
-        "{rows} rows were reduced to their {cells} distinct confidences: nothing was lost, but beyond 60,000 rows "
-        "the curve's schemes stop at 3000 bins, which moves tce-bpm by up to 1e-4",
+        "{rows} rows were reduced to their {cells} distinct confidences, without loss{capped}",
         "",
     ),
 }
 
+
+CAPPED_FROM = 60_000
+CAPPED = "; with more than 60,000 rows tce-bpm uses at most 3000 bins, which moves it by up to 1e-4"
+"""What a summary of so many rows adds to its notice."""
 
 MANY = {
     "rows_": "rows",
@@ -155,7 +162,9 @@ class Notice(NamedTuple):
 
     def __str__(self) -> str:
         values = dict(self.values)
-        return TEXTS[self.code][0].format(**values, **(ONE if values.get("count") == 1 else MANY))
+        rows = values.get("rows")
+        capped = CAPPED if isinstance(rows, int) and rows > CAPPED_FROM else ""
+        return TEXTS[self.code][0].format(**values, capped=capped, **(ONE if values.get("count") == 1 else MANY))
 
     @property
     def hint(self) -> str:

@@ -1,4 +1,4 @@
-"""Rows in the order of the file, as the readers hand them on."""
+"""Rows in the order of the file, as the readers return them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from bpmcli.core.summary.summary import Summary
 
 TOP_LABEL, EVENT = "top-label", "event"
-"""What a confidence is about: the predicted class being right, or y = 1."""
+"""What a confidence is the probability of: that the predicted class is correct, or that y = 1."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Log-odds and hits row by row; the whole distributions only where they were asked for."""
+    """Log-odds and whether each row is correct; the scores of all classes only where they are needed."""
 
     log_odds: Floats
     hits: npt.NDArray[np.bool_]
@@ -35,7 +35,7 @@ class Rows:
     logits: Floats | None = None
     """N×K scores whose softmax is the model's distribution (log-probabilities included)."""
     from_probs: bool = False
-    """The logits are logarithms of probabilities, so what had saturated is lost."""
+    """The logits are logarithms of probabilities, so saturated values are lost."""
     target: str = TOP_LABEL
     missed: Missed | None = None
     """The scores of wrong rows, where they were asked for and `logits` were not."""
@@ -70,10 +70,10 @@ class Rows:
 
 
 class SummarisedRows(Rows):
-    """Rows of which only the summary is left: a sample and its target, no single row."""
+    """Rows of which only the summary is known: a sample and its target, without single rows."""
 
     def __init__(self, sample: Sample, target: str, tables: Mapping[str, Summary] | None = None) -> None:
-        """`tables`: the summaries of the groups, where they were kept apart."""
+        """`tables`: the summaries of the groups, if they were summarised separately."""
         self.__dict__.update(sample=sample, target=target, tables=tables)
 
     @property
@@ -82,7 +82,7 @@ class SummarisedRows(Rows):
 
     def by_group(self) -> Iterator[tuple[str, Rows]]:
         if self.tables is None:
-            raise DataError("this summary keeps no groups apart", "bpmcli summarize --by COLUMN does")
+            raise DataError("this summary has no groups", "summarise with bpmcli summarize --by COLUMN")
         for name in sorted(self.tables):
             yield name, SummarisedRows(self.tables[name].to_sample(), self.target)
 
@@ -90,7 +90,9 @@ class SummarisedRows(Rows):
         # Only reached for fields that were never set.
         if name.startswith("_"):
             raise AttributeError(name)
-        raise DataError("this needs every row, and a summary has none", "give the files that were summarised")
+        raise DataError(
+            "this needs the rows themselves, which a summary does not store", "give the files that were summarised"
+        )
 
 
 def positions(keys: npt.NDArray[Any] | Categorical) -> Iterator[tuple[str, Ints]]:
@@ -106,7 +108,7 @@ def positions(keys: npt.NDArray[Any] | Categorical) -> Iterator[tuple[str, Ints]
 
 
 def pool(parts: Sequence[Rows]) -> Rows:
-    """Several files as one sample."""
+    """The rows of several files as one."""
 
     def join(name: str) -> npt.NDArray[np.generic] | None:
         values = [getattr(part, name) for part in parts]

@@ -1,9 +1,9 @@
-"""The one thing every computation starts from: confidences and hits, sorted into cells.
+"""The sample that every computation starts from: confidences and outcomes, sorted into cells.
 
-A cell holds the rows that share one log-odds value: their mass, mean confidence, mean complement
-and hit mass. A file without ties has one row per cell. Sums over a run of rows are differences of
-cumulative sums, interpolated linearly inside a cell, so the hits of tied rows are spread evenly and
-no result can depend on the order of the rows. Weights only change the masses.
+A cell holds the rows that share one log-odds value: their mass, mean confidence, mean complement and the mass of the
+correct rows (`hits`). Without ties every cell is one row. Sums over a run of rows are differences of cumulative sums,
+interpolated linearly inside a cell: the correct rows among tied ones are spread evenly, and no result can depend
+on the order of the rows. Weights only change the masses.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LOG_ODDS_LIMIT = 700.0
 """Log-odds are kept within ±700: exp(-700) is still a normal float64."""
 
 BARE_LIMIT = 54 * math.log(2)
-"""A bare float64 confidence cannot say more than this: 1 - 2**-54 rounds to 1."""
+"""The largest log-odds that a float64 confidence can express: 1 - 2**-54 rounds to 1."""
 
 
 ROUNDS_TO_ONE = 53 * math.log(2)
@@ -53,12 +53,12 @@ class Sample:
     n: int
     """Rows with a positive weight."""
     effective_n: float
-    """(Σw)² / Σw² (Kish): what `n` is worth once rows have unequal weights."""
+    """(Σw)² / Σw² (Kish): the effective number of rows when weights are unequal."""
     weighted: bool = False
     from_summary: bool = False
-    """Rows came as a `Summary`, of any number: the curve's schemes stop at 3000 bins."""
+    """The rows came as a `Summary`, so the paper's fit uses at most 3000 bins."""
     summarised: bool = False
-    """The cells of that summary are no distinct values: rows of a cell are close, not equal."""
+    """The cells of that summary are not distinct values: their rows are close, not equal."""
     inner_variance: float = 0.0
     """Variance of the confidences inside the cells of a summary."""
 
@@ -76,12 +76,12 @@ class Sample:
 
     @cached_property
     def accuracy(self) -> float:
-        # Weights leave rounding in the sum.
+        # Sums of weights may exceed the total by rounding.
         return 1.0 if self.one_outcome == "hits" else min(float(np.sum(self.hits)) / self.n, 1.0)
 
     @cached_property
     def one_outcome(self) -> str | None:
-        """`hits` or `misses`, if there is nothing else. Cell by cell: a sum of weights may round to 1, or miss it."""
+        """`hits` or `misses` if all rows are the same. Decided cell by cell, because sums of weights are rounded."""
         if not self.hits.any():
             return "misses"
         return "hits" if bool((self.hits >= self.mass * (1.0 - 1e-14)).all()) else None
@@ -92,7 +92,7 @@ class Sample:
 
     @cached_property
     def mean_gap(self) -> float:
-        """Mean confidence minus accuracy, from complements and misses: exact when both are near 1."""
+        """Mean confidence minus accuracy, computed from complements and misses so that no digits cancel near 1."""
         misses = self.mass - self.hits
         return float(np.sum(misses) - np.dot(self.mass, self.complements)) / self.n
 
@@ -208,7 +208,7 @@ def sample_from_log_odds(log_odds: npt.ArrayLike, hits: npt.ArrayLike, weights: 
 
 
 def make_room_for_hit(x: Floats) -> Ints:
-    """Clip log-odds and clear their lowest bit, in place; their bits."""
+    """Clip log-odds and clear their lowest bit, in place. Returns a view of their bits."""
     np.clip(x, -LOG_ODDS_LIMIT, LOG_ODDS_LIMIT, out=x)
     x += 0.0  # -0.0 becomes 0.0
     bits = x.view(np.int64)
@@ -239,11 +239,11 @@ def _weighted_sample(x: Floats, hits: npt.NDArray[np.bool_], weights: Floats) ->
         raise DataError(f"weights must be finite and not negative, found {weights[row]} (row {row + 1})")
     if not (weights > 0).any():
         raise DataError("all weights are zero")
-    # Only ratios count; scaled, neither sums nor squares overflow.
+    # Only ratios of weights matter; scaled by the largest, neither sums nor squares overflow.
     weights = weights / weights.max()
     keep = weights > 1e-150
     x, hits, weights = x[keep], hits[keep], weights[keep]
-    # A full order, so that sums do not depend on how the rows came.
+    # A complete order, so that sums do not depend on the order of the rows.
     order = np.lexsort((hits, weights, x))
     x, hits, weights = x[order], hits[order], weights[order]
     n = x.size
@@ -267,7 +267,7 @@ def sample_at(
     """A sample of cells at these log-odds, in ascending order."""
     # sigmoid(x) and sigmoid(-x) with one exponential for both.
     below = int(np.searchsorted(x, 0.0))
-    # In place: a fresh array costs more than the sum that fills it.
+    # In place, because allocating an array costs more than filling it.
     complements = np.abs(x)
     np.exp(np.negative(complements, out=complements), out=complements)
     confidences = 1.0 + complements

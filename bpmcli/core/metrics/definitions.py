@@ -18,12 +18,12 @@ from bpmcli.core.metrics.smoothing import logit_smoothed_ece, smooth_ece
 from bpmcli.errors import FitError
 
 SWEEP_CAP = 2000
-"""A sample without a miss stays monotone forever; the answer no longer changes."""
+"""If all rows are correct, bin accuracies stay monotone for every bin count, so the search must end somewhere."""
 
 SWEEP_BLOCK = 64
 
 MONOTONE_SLACK = 1e-9
-"""Spreading tied hits leaves rounding in bin accuracies: a smaller drop is none."""
+"""Spreading tied rows evenly leaves rounding in bin accuracies; smaller drops are ignored."""
 
 
 def _binned_error(bins: Bins, p: float) -> float:
@@ -39,7 +39,7 @@ def ece(sample: Sample, options: MetricOptions) -> Measured:
     return Measured(_binned_error(bins, options.p), {"bins": bins.mass.size})
 
 
-@metric("ece-debiased", "ece less what bin noise adds to it", "Kumar et al. 2019, NeurIPS", debiased=True,
+@metric("ece-debiased", "ece minus the part that noise in the bins adds", "Kumar et al. 2019, NeurIPS", debiased=True,
         resampled="resampled:ece_debiased")  # fmt: skip
 def ece_debiased(sample: Sample, options: MetricOptions) -> Measured:
     """2·ECE − Σ_b |b|/N · E|N(gap_b, acc_b(1−acc_b)/|b|)|: the folded normal's mean in closed form.
@@ -52,7 +52,7 @@ def ece_debiased(sample: Sample, options: MetricOptions) -> Measured:
     weights = bins.mass / bins.mass.sum()
     rows = bins.mass * (sample.effective_n / sample.n)
     variance = bins.accuracies * (1.0 - bins.accuracies)
-    # Spreading tied hits can leave a rate of 1 + 1e-16.
+    # Rounding can leave an accuracy of 1 + 1e-16.
     variance = np.maximum(variance, 0.0)
     gaps = np.abs(bins.gaps)
     details: dict[str, float | int | str] = {"bins": bins.mass.size}
@@ -85,7 +85,7 @@ def ece_sweep(sample: Sample, options: MetricOptions) -> Measured:
     notices = (notice("sweep-capped", count=SWEEP_CAP),) if best == SWEEP_CAP else ()
     details: dict[str, float | int | str] = {"bins": best}
     if sample.summarised:
-        # A drop of accuracy that hides inside a cell moves the bin count.
+        # A drop of accuracy inside a cell cannot be seen, so the bin count may differ.
         details["approximate"] = True
     return Measured(_binned_error(bins, options.p), details, notices)
 
@@ -94,25 +94,25 @@ def _drops(sample: Sample, limit: int) -> Iterator[int]:
     """Bin counts up to a limit at which bin accuracies are not monotone, in ascending order."""
     first = 2
     while first <= limit:
-        # Many counts in one go; few at first, as few are mostly enough.
+        # Many bin counts at once; few at first, because the first drop usually comes early.
         counts = np.arange(first, min(2 * first + 6, first + SWEEP_BLOCK, limit + 1))
         rates = scheme_bins(sample, counts).accuracies
         drop = np.append(rates[1:] < rates[:-1] - MONOTONE_SLACK, False)
         ends = np.cumsum(counts)
-        drop[ends - 1] = False  # the next scheme begins there
+        drop[ends - 1] = False  # the bins of the next bin count begin there
         yield from counts[np.logical_or.reduceat(drop, ends - counts)].tolist()
         first = int(counts[-1]) + 1
 
 
-@metric("ks", "largest cumulative difference between confidence and hits", "Gupta et al. 2021, ICLR",
+@metric("ks", "largest cumulative difference between confidence and accuracy", "Gupta et al. 2021, ICLR",
         resampled="resampled:ks")  # fmt: skip
 def ks(sample: Sample, options: MetricOptions) -> Measured:
-    """max_k |Σ_{i≤k} (ŝ₍ᵢ₎ − h₍ᵢ₎)| / N, taken only behind runs of equal confidence."""
+    """max_k |Σ_{i≤k} (ŝ₍ᵢ₎ − h₍ᵢ₎)| / N, evaluated only at the end of each run of equal confidences."""
     drift = np.cumsum(sample.mass * sample.confidences - sample.hits)
     return Measured(float(np.abs(drift).max()) / sample.n)
 
 
-@metric("smece", "kernel-smoothed error at its own bandwidth", "Blasiok & Nakkiran 2024, ICLR",
+@metric("smece", "kernel-smoothed error, with the bandwidth set equal to the error", "Blasiok & Nakkiran 2024, ICLR",
         resampled="resampled:smece")  # fmt: skip
 def smece(sample: Sample, options: MetricOptions) -> Measured:
     """See `smooth_ece`. At least |mean confidence − accuracy|."""

@@ -13,19 +13,19 @@ from bpmcli.core.metrics.registry import MetricOptions, measure
 
 @dataclass(frozen=True)
 class Floor:
-    """A metric under perfect calibration."""
+    """What a metric scores under perfect calibration."""
 
     mean: float
     high: float
     """Exceeded by 5 % of perfectly calibrated models."""
     p_value: float | None
-    """Share of them that score at least as high as the sample did."""
+    """Share of perfectly calibrated models that score at least as high as the sample."""
 
 
 def calibrated_hits(sample: Sample, rng: np.random.Generator) -> Floats:
-    """Hits drawn with probability ŝ, cell by cell. A weighted cell is drawn as one row."""
+    """Outcomes drawn with probability ŝ, cell by cell. A weighted cell is drawn as one row."""
     if sample.summarised and sample.weighted:
-        # As many rows as the cell's weight is worth, not one.
+        # A cell of a summary holds many rows: draw as many as its weight is worth.
         rows = np.maximum(1, np.rint(sample.mass * (sample.effective_n / sample.n))).astype(np.int64)
         return rng.binomial(rows, sample.confidences) * (sample.mass / rows)
     if sample.untied or sample.weighted:

@@ -141,7 +141,7 @@ def measure(sample: Sample, names: Iterable[str] | None = None, options: MetricO
 
 
 def everyday_metrics() -> list[str]:
-    """The paper's seven."""
+    """The names of the metrics that are measured by default: the paper's seven."""
     return [name for name, entry in METRICS.items() if entry.everyday]
 
 

@@ -1,4 +1,4 @@
-"""The two kernel-smoothed metrics, as deterministic integrals on a grid."""
+"""smECE and LS-ECE, the two kernel-smoothed metrics, as deterministic integrals on a grid."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ LS_SIGMA = 1 / 15
 """Smoothing of the log-odds (Chidambaram et al. 2024 take the inverse of 15 bins)."""
 
 LS_REACH = 40.0
-"""Beyond this the sigmoid is 0 or 1 to 4e-18, the integrand keeps its sign, and only mass counts."""
+"""Beyond these log-odds the sigmoid is 0 or 1 to 4e-18 and the integrand does not change sign."""
 
 SHARING = 1 / 6
-"""Sharing weights between two nodes widens a kernel's variance by h²/6 on average: taken off again."""
+"""Sharing a weight between two nodes adds h²/6 to the kernel's variance on average; the kernel is narrowed by that."""
 
 LS_STEPS = 64
 SM_GRID = 1 << 15
@@ -73,7 +73,7 @@ def smooth_ece(sample: Sample, n_grid: int = SM_GRID) -> tuple[float, float]:
 
 
 def _fixed_point(f: Callable[[float], float]) -> tuple[float, float]:
-    """f at the bandwidth where it equals it (f does not increase); that bandwidth."""
+    """f(σ) and σ where f(σ) = σ; f does not increase."""
     low, high = 0.0, 1.0
     for _ in range(SM_BISECTIONS):
         middle = (low + high) / 2
@@ -104,7 +104,7 @@ def logit_smoothed_ece(sample: Sample, sigma: float = LS_SIGMA, steps: int = LS_
     density: Floats = np.fft.irfft(np.fft.rfft(mass, size) * damping)[:n_nodes]
     hit_density: Floats = np.fft.irfft(np.fft.rfft(hits, size) * damping)[:n_nodes]
     t: Floats = low + step * np.arange(n_nodes, dtype=np.float64)
-    # Misses against complements above zero: there both are small.
+    # Above zero, misses are compared with complements, because both are small there.
     small = density * sigmoid(-np.abs(t))
     return integral_of_absolute(np.where(t > 0, density - hit_density - small, small - hit_density), step)
 

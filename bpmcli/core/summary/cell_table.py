@@ -1,4 +1,4 @@
-"""Rows and sums by cell, dense: what is added is whole numbers, unless rows have weights."""
+"""Counts and sums by cell, in dense arrays: whole numbers, or floats where rows have weights."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bpmcli.core.data.sample import Floats, Ints
 from bpmcli.core.summary.grid import CHUNK, LOW_BITS, Values, insets
 
 ROWS_A_PLACE = 1 << 20
-"""So many fit into one number: their low bits add up below bit _COUNT_AT, and they are counted from there upwards."""
+"""So many rows fit into one int64: the sum of their low bits stays below bit _COUNT_AT, their number is above it."""
 
 _COUNT_AT = LOW_BITS + 20
 
@@ -17,7 +17,7 @@ _LOW_SUM = (1 << _COUNT_AT) - 1
 
 
 class CellTable:
-    """Count, hits and excess by cell, from the lowest confidence to the highest; the middle one is s = 0.5."""
+    """Count, correct rows and excess by cell, in order of confidence; s = 0.5 is in the middle."""
 
     def __init__(self, weighted: bool = False) -> None:
         self.weighted = weighted
@@ -26,14 +26,14 @@ class CellTable:
         # their weights and weighted low bits in two.
         self._fresh: Values = np.zeros((4, 0), self._kind)
         self._low: Values = np.zeros((4, 0))
-        self._spare = ROWS_A_PLACE  # rows that fit wherever they go
+        self._spare = ROWS_A_PLACE  # rows that can be added before any number could overflow
 
     @property
     def _kind(self) -> type:
         return np.float64 if self.weighted else np.int64
 
     def make_room(self, depths: int) -> int:
-        """For rows of so many depths; how many there are now."""
+        """Make room for rows of so many depths. Returns the number of depths that there is room for."""
         more = depths - int(self._fresh.shape[1])
         if more > 0:
             self._fresh = np.pad(self._fresh, ((0, 0), (0, more)))
@@ -41,7 +41,7 @@ class CellTable:
         return max(depths, depths - more)
 
     def add_rows(self, places: Ints, low: Ints, weights: Floats | None) -> None:
-        """Rows where a `Placer` says; there must be room for them."""
+        """Add rows at the places that a `Placer` computed; there must be room for them."""
         if weights is not None:
             np.add.at(self._fresh.reshape(-1), places, weights)
             np.add.at(self._low.reshape(-1), places, weights * low)
@@ -57,7 +57,7 @@ class CellTable:
             self._spare = ROWS_A_PLACE - fullest
 
     def add_cells(self, cells: npt.NDArray[np.int32], *sums: Values) -> None:
-        """Count, hits and excess of cells, which may repeat."""
+        """Add the count, correct rows and excess of cells, which may repeat."""
         if not cells.size:
             return
         self._reach(max(-int(cells.min()), int(cells.max())) + 1)
@@ -66,7 +66,7 @@ class CellTable:
             np.add.at(mine, at, others.astype(mine.dtype, copy=False))
 
     def taken(self) -> tuple[Values, ...]:
-        """Cells that hold rows, and their count, hits and excess."""
+        """The cells that hold rows, with their count, correct rows and excess."""
         if not self._sums[0].size:
             return self._fresh_cells()
         self._settle()
@@ -75,7 +75,7 @@ class CellTable:
         return cells, *(values[at] for values in self._sums)
 
     def take_weights(self) -> None:
-        """What was added so far has weight one."""
+        """Switch to weights; everything added so far has weight one."""
         self._settle()
         self.weighted = True
         self._sums = [values.astype(np.float64) for values in self._sums]
@@ -88,7 +88,7 @@ class CellTable:
     def _fresh_cells(self) -> tuple[Values, ...]:
         fresh, lows = self._fresh, self._low
         if fresh.shape[1]:
-            # At depth 0 both sides are s = 0.5.
+            # Both sides have s = 0.5 at depth 0.
             for values in (fresh, lows) if self.weighted else (fresh,):
                 values[:2, 0] += values[2:, 0]
                 values[2:, 0] = 0
@@ -105,12 +105,12 @@ class CellTable:
             rows = misses + hits
             excess = low - rows * insets(fresh.shape[1])[depth]
             cells = (depth if high else -depth).astype(np.int32)
-            # Low cells run backwards.
+            # Below one half, deeper cells have lower confidences.
             sides.append([values if high else values[::-1] for values in (cells, rows, hits, excess)])
         return tuple(np.concatenate(both) for both in zip(*sides, strict=True))
 
     def _reach(self, depths: int) -> None:
-        """Room for that many depths on both sides."""
+        """Make room for that many depths on both sides."""
         size = self._sums[0].size
         if 2 * depths - 1 > size:
             old, self._sums = self._sums, [np.zeros(2 * depths - 1, self._kind) for _ in range(3)]

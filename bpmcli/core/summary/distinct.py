@@ -1,7 +1,7 @@
-"""Distinct values and how often they came, for as long as they are few.
+"""Distinct values and their counts, as long as there are at most LIMIT of them.
 
-Whether they are is a property of the rows, not of their order or of how they were split: a union has at most
-LIMIT distinct values only if each part has.
+The choice depends only on the data, not on row order or file splits: a union can only have at most LIMIT distinct
+values if each of its parts does.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from bpmcli.core.data.sample import Floats, Ints
 from bpmcli.core.summary.grid import Bools, Values
 
 LIMIT = 1 << 16
-"""Most distinct values that are kept."""
+"""The largest number of distinct values that are kept."""
 
 FIRST_LOOK = 3 << 15
-"""Rows that are gathered before they are counted."""
+"""Rows that are collected before they are counted."""
 
-_SLOT_BITS = 18  # of 98304 distinct rows, more than LIMIT have a slot of their own
+_SLOT_BITS = 18  # among 98304 distinct rows, more than LIMIT have a slot of their own
 _LOOKUP_BITS = 20  # few values share a slot
 _MIX = np.uint64(0x9E3779B97F4A7C15)
-_ONE = np.int64(1)  # of the table's own type: ufunc.at is ten times slower otherwise
+_ONE = np.int64(1)  # the same type as the table: ufunc.at is ten times slower otherwise
 _MIRROR = np.int64(2**63 - 1)
 _HALF = np.float64(0.5).view(np.int64)
 
 
 def codes_of(m: Floats, high: Bools) -> Ints:
-    """m and its side as one number that grows with the confidence."""
+    """m and its side of one half as one integer that grows with the confidence."""
     bits = m.astype(np.float64).view(np.int64)
     return np.where(high, bits ^ _MIRROR, bits)
 
 
 def from_codes(codes: Ints) -> tuple[Floats, Bools]:
-    """The other way round."""
+    """The inverse of `codes_of`."""
     high = codes > _HALF
     return np.where(high, codes ^ _MIRROR, codes).view(np.float64), high
 
@@ -45,14 +45,14 @@ def grouped(keys: npt.NDArray[Any], *columns: Values) -> tuple[Values, ...]:
     if not keys.size:
         return keys, *columns
     whole = all(column.dtype.kind == "i" for column in columns)
-    order = np.argsort(keys, kind=None if whole else "stable")  # floats add up in the order they came
+    order = np.argsort(keys, kind=None if whole else "stable")  # floats are added in the order in which they came
     keys = keys[order]
     starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
     return keys[starts], *(np.add.reduceat(column[order], starts) for column in columns)
 
 
 class Waiting(NamedTuple):
-    """Values that are not counted yet: single rows, or counts by value."""
+    """Values that have not been counted yet: single rows, or counts by value."""
 
     codes: Ints
     hits: Values
@@ -60,7 +60,7 @@ class Waiting(NamedTuple):
 
 
 class Distinct:
-    """Counts by value. Rows wait until there are enough to be worth counting."""
+    """Counts by value. Rows are collected until there are enough to be counted together."""
 
     def __init__(self, kind: type) -> None:
         self.table = Waiting(np.zeros(0, dtype=np.int64), np.zeros(0, kind), np.zeros(0, kind))
@@ -71,18 +71,18 @@ class Distinct:
         self._at: npt.NDArray[np.int32] | None = None
 
     def add(self, more: Waiting) -> bool:
-        """False: there are more than LIMIT values now, and some of them still wait."""
+        """Add values. Returns False if there are now more than LIMIT, some of which are still uncounted."""
         if self.table.codes.size and more.rows is None:
             more = self._unknown(more)
         if not more.codes.size:
             return True
         self.waiting.append(more)
         self._rows += more.codes.size
-        # Counting costs as much as there are values: many rows should share that.
+        # The cost of counting grows with the number of values, so many rows should share it.
         return self._rows < max(FIRST_LOOK, 4 * self.table.codes.size) or self.settle()
 
     def settle(self) -> bool:
-        """Count what waits. False: there are more than LIMIT values."""
+        """Count what was collected. Returns False if there are more than LIMIT values."""
         codes, hits, rows = self.table
         if rows is not None and self._seen.any():
             self.table = Waiting(codes, hits + self._seen[1::2], rows + self._seen[0::2] + self._seen[1::2])
@@ -103,7 +103,7 @@ class Distinct:
         return True
 
     def _unknown(self, more: Waiting) -> Waiting:
-        """Counts the rows whose values are in the table already; what is left are new values, or share a slot."""
+        """Count the rows whose values are already in the table; return the rest, which are new or share a slot."""
         codes = self.table.codes
         if self._at is None:
             self._seen, self._at = np.zeros(2 * codes.size, dtype=np.int64), np.zeros(1 << _LOOKUP_BITS, dtype=np.int32)
@@ -122,21 +122,21 @@ class Distinct:
         return self.table.hits.dtype
 
     def take_weights(self) -> None:
-        """What was added so far has weight one."""
+        """Switch to weights; everything added so far has weight one."""
         codes, hits, rows = self.table
         assert rows is not None
         self.table = Waiting(codes, hits.astype(np.float64), rows.astype(np.float64))
 
 
 def _at_least(codes: Ints) -> int:
-    """No more than the number of distinct values, and nearly that many: slots of a hash table that are taken."""
+    """A lower bound of the number of distinct values, and nearly that number: the occupied slots of a hash table."""
     taken = np.zeros(1 << _SLOT_BITS, dtype=bool)
     taken[_slots(codes, _SLOT_BITS)] = True
     return int(np.count_nonzero(taken))
 
 
 def _slots(codes: Ints, bits: int) -> Ints:
-    """Values spread over the slots of a hash table."""
+    """The slot of every value in a hash table."""
     mixed = codes.view(np.uint64) * _MIX
     slots: Ints = np.right_shift(mixed, np.uint64(64 - bits), out=mixed).view(np.int64)
     return slots

@@ -1,8 +1,8 @@
 """The grid of a summary: from m = min(s, 1 − s) of a row to its cell, and back.
 
-A cell is named by the leading bits of m: 2^9 cells per factor of two, cut further where they are wider than
-2^-16. Its depth counts the cells between it and m = 0.5. The bits of m below its name are kept too, 32 leading
-ones in all, so that sums of m are whole numbers.
+The leading bits of m choose the cell: 2^9 cells per factor of two, divided further where they would be wider than
+2^-16. The depth of a cell is the number of cells between it and m = 0.5. Sums of m use its 32 leading bits as whole
+numbers, so that they do not depend on the order of the rows.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ Values = npt.NDArray[Any]
 
 MANTISSA_BITS = 9
 FIXED_BITS = 16
-"""A cell is at most 2^-9 of m and at most 2^-16 wide: the edges of both grids are edges of cells."""
+"""A cell is at most 2^-9 m and at most 2^-16 wide: the edges of both grids are edges of cells."""
 
 KEPT_BITS = 31
-"""Bits of m below the first one that enter sums: all that float32 has, within 2^-33 of m otherwise."""
+"""Bits of m after the leading one that enter sums: exact for float32, within 2^-33 of m otherwise."""
 
 LOW_BITS = KEPT_BITS - MANTISSA_BITS
-"""Of these, the ones below the cell's name."""
+"""The kept bits that lie below those that choose the cell."""
 
 CHUNK = 1 << 15
-"""Rows worked at a time: their arrays stay in the cache."""
+"""Rows processed at a time, so that their arrays stay in the cache."""
 
 
 def depths_of(m: Floats) -> Ints:
@@ -42,19 +42,19 @@ def depths_of(m: Floats) -> Ints:
 
 
 def low_bits_of(m: Floats) -> Ints:
-    """The kept bits of m below the name of its power of two and its 2^-9."""
+    """The kept bits of m that do not choose its cell: those below the first nine after the leading one."""
     return (m.view(np.int64) >> (52 - KEPT_BITS)) & ((1 << LOW_BITS) - 1)
 
 
 def rounded(m: Floats) -> Floats:
-    """m to its kept bits."""
+    """m rounded to its kept bits."""
     dropped = 52 - KEPT_BITS
     bits = (m.view(np.int64) + (1 << (dropped - 1))) & (-1 << dropped)
     return bits.view(np.float64)
 
 
 def grid_cells(m: Floats, high: Bools) -> tuple[npt.NDArray[np.int32], Ints]:
-    """The cells of single values of m, and how far inside they lie, in units of 2^-31 of their power of two."""
+    """The cell of every m, and how far above the cell's least m it lies, in units of 2^-31 of its power of two."""
     m = rounded(m)
     depth = depths_of(m)
     cells = np.where(high, depth, -depth).astype(np.int32)
@@ -62,7 +62,7 @@ def grid_cells(m: Floats, high: Bools) -> tuple[npt.NDArray[np.int32], Ints]:
 
 
 def grid(depths: int) -> tuple[Floats, Floats]:
-    """Least m of each depth, and the unit of its sums. (Depths that no m has are left at one.)"""
+    """The least m of each depth and the unit of its sums. (Depths without any m are set to one.)"""
     least, unit, _ = _grid(1 << (depths - 1).bit_length())
     return least[:depths], unit[:depths]
 
@@ -84,15 +84,15 @@ def _grid(depths: int) -> tuple[Floats, Floats, Ints]:
 
 
 def insets(depths: int) -> Ints:
-    """The low bits of the least m of each depth: what is left of those of a row is its excess."""
+    """The low bits of the least m of each depth. The low bits of a row minus these are its excess."""
     return _grid(1 << (depths - 1).bit_length())[2][:depths]
 
 
 class Placer:
-    """Finds the places of rows in a table. Its arrays are used for chunk after chunk."""
+    """Computes the place of every row in a table. Its buffers are reused for all chunks."""
 
     def __init__(self, kind: npt.DTypeLike, size: int = CHUNK) -> None:
-        # float32 has fewer bits than are kept, and half of the bytes to work on.
+        # float32 has fewer bits than are kept, so it can be processed in half of the memory.
         self.short = np.dtype(kind) == np.float32
         self.m: npt.NDArray[Any] = np.empty(size, np.float32 if self.short else np.float64)
         self.high = np.empty(size, dtype=bool)
@@ -103,13 +103,13 @@ class Placer:
         self._inner = np.empty(size, dtype=np.int8)
 
     def places(self, hits: Bools, depths: int) -> tuple[Ints, Ints]:
-        """Of the rows in `m` and `high`: depth + depths · (2 · high + hit), and their low bits."""
+        """For the rows in `m` and `high`: depth + depths · (2 · high + hit), and their low bits."""
         n = hits.size
         m, bits, name, part, low = self.m[:n], self._bits[:n], self._name[:n], self._part[:n], self._wide[:n]
         scaled, inner, index = self._scaled[:n], self._inner[:n], self._index[:n]
         mantissa, half = (23, 126) if self.short else (52, 1022)
         if not self.short:
-            # To the nearest of the kept bits; what is left below them is shifted away.
+            # Round to the kept bits; the bits below them are shifted away.
             np.add(bits, 1 << (51 - KEPT_BITS), out=bits)
             np.right_shift(bits, mantissa - MANTISSA_BITS, out=low)
             name[:] = low

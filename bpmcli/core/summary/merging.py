@@ -1,4 +1,4 @@
-"""Summaries added up along one tree, whoever does it: floats of weighted rows then have the same bits everywhere."""
+"""Summaries merged along one fixed tree, so that sums of weights have the same bits however the work is split."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def merge(parts: Iterable[Summary]) -> Summary:
-    """A few summaries added up, one after the other."""
+    """The sum of a few summaries, added one after the other."""
     few = list(parts)
     if len(few) == 1:
         return few[0]
@@ -26,7 +26,7 @@ def merge(parts: Iterable[Summary]) -> Summary:
 
 
 def merge_all(parts: Iterable[Summary]) -> Summary:
-    """Any number of summaries along the tree that every engine uses."""
+    """The sum of any number of summaries, along the tree that every engine uses."""
     return fold(parts, merge)
 
 
@@ -52,7 +52,7 @@ def fold(parts: Iterable[T], merge_few: Callable[[Sequence[T]], T]) -> T:
 
 
 def blocks(parts: Iterable[T]) -> Iterator[list[T]]:
-    """Runs of FAN_IN: one level of the tree."""
+    """Groups of FAN_IN parts: one level of the tree."""
     source = iter(parts)
     while block := list(islice(source, FAN_IN)):
         yield block

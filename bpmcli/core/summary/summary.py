@@ -1,16 +1,16 @@
 """A sample of any size in a table of fixed size, built in one pass and merged by addition.
 
-A row is m = min(s, 1 − s) and its side of one half. While there are few distinct values (`core.distinct`), they
-are kept, and nothing is lost. Beyond, rows go to the cells of a fixed grid (`core.grid`): a cell knows how many
-hits and misses it holds and the sum of m, so accuracy and mean confidence stay exact; only the order of the rows
-inside a cell is lost. Either way the table is a `Sample`: every metric and fit runs from it as it is.
+A row is represented by m = min(s, 1 − s) and its side of one half. As long as there are few distinct values
+(`distinct`), they are kept and nothing is lost. With more, rows are counted in the cells of a fixed grid (`grid`):
+a cell stores its correct and wrong rows and the sum of m, so accuracy and mean confidence stay exact, and only the
+order of the rows inside a cell is lost. Either way the table becomes a `Sample`, from which every metric and fit is computed.
 
-Counts are integers and m is kept in fixed point (32 leading bits: exact for float32 data, within 2^-33
-of m otherwise), so unweighted summaries add up to the same bits in any order. Weighted ones hold floats
-and are merged along a fixed tree (`core.merging`), whatever the number of workers.
+Counts are integers and m is stored in fixed point (32 leading bits: exact for float32 data, within 2^-33 of m
+otherwise), so unweighted summaries have the same bits whatever the order. Weighted ones hold floats and are merged
+along a fixed tree (`merging`), whatever the number of workers.
 
-Error bound: an inner edge of equal-mass bins that falls into a cell with a share p of all rows and hit
-rate a moves at most a(1 − a)p of hits and p·2^-9·m of confidence to the other side, see `edge_bound`.
+Error bound: if an inner edge of equal-mass bins falls into a cell with a share p of all rows and accuracy a, at most
+a(1 − a)p of the correct rows and p·2^-9·m of the confidence end up on the wrong side; see `edge_bound`.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ from bpmcli.core.summary.grid import (
 from bpmcli.errors import DataError
 
 BARE_FLOOR = 2.0**-54
-"""A bare confidence of 0 or 1: m is taken as what float64 cannot tell from it (BARE_LIMIT in log-odds)."""
+"""m of a confidence that is exactly 0 or 1: the largest that float64 rounds to it (BARE_LIMIT in log-odds)."""
 
 _MOST = 1 << (62 - KEPT_BITS + MANTISSA_BITS)  # rows a cell can take before its sum overflows: 10^12
 
 _HEAVIEST = 1e80
-"""Sums of such weights and of their squares are far from overflowing."""
+"""Weights up to this can be summed and squared without overflow."""
 
 RATIOS = "only ratios of weights count: divide them all by the largest"
 
 _Convert = Callable[[Any, Values, Bools], int]
-"""Scores of some rows → m and whether s > 0.5. Tells how many depths m may have."""
+"""Converts scores to m and whether s > 0.5, in place, and returns how many depths m may have."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Cells in order of confidence: 0 is s = 0.5, negative ones lie below, positive ones above."""
+    """Cells in order of confidence: cell 0 is s = 0.5, negative cells lie below, positive ones above."""
 
     cells: npt.NDArray[np.int32]
     count: Values
@@ -69,7 +69,7 @@ class Summary:
     weight_squares: float | None = None
     """Σ w²; None without weights."""
     values: Ints | None = None
-    """Distinct values as `codes_of` names them, while there are few: one entry for each instead of each cell."""
+    """Distinct values as numbered by `codes_of`, if there are few: then there is one entry per value, not per cell."""
 
     @property
     def weighted(self) -> bool:
@@ -91,7 +91,7 @@ class Summary:
         depth = np.abs(self.cells)
         least, unit = (values[depth] for values in grid(int(depth.max()) + 1))
         m, high = least + unit * (self.excess / self.count), self.cells > 0
-        # What rows spread evenly inside their cells add to the variance of confidence.
+        # Rows that are spread evenly inside their cells add this to the variance of the confidence.
         width = np.minimum(least / (1 << MANTISSA_BITS), 1.0 / (1 << FIXED_BITS))
         inner = float(np.maximum(self.count * scale - 1.0, 0.0) @ np.square(width)) / (12 * self.n)
         return Sample(
@@ -117,8 +117,10 @@ def are_values(values: Ints, cells: npt.NDArray[np.int32], follows: Bools) -> bo
 
 
 def edge_bound(sample: Sample, n_bins: int = 15) -> float:
-    """The most by which `ece` from a summary can differ from the exact one: Σ over inner edges of
-    2p(a(1 − a) + 2^-9·min(s, 1 − s)), p and a the share and hit rate of the cell an edge falls into.
+    """The largest possible difference between `ece` from a summary and from the rows.
+
+    Σ over inner edges of 2p(a(1 − a) + 2^-9·min(s, 1 − s)), with p and a the share of rows and the accuracy of the cell
+    into which the edge falls.
     """
     if not sample.summarised:
         return 0.0
@@ -130,18 +132,18 @@ def edge_bound(sample: Sample, n_bins: int = 15) -> float:
 
 
 class Accumulator:
-    """Adds rows and summaries up: by value while these are few, by cell from then on."""
+    """Adds rows and summaries: by distinct value while there are few, by cell from then on."""
 
     def __init__(self, weighted: bool = False) -> None:
         self.n = 0
         self.weight_squares: float | None = 0.0 if weighted else None
         self.saturated = 0
-        """Bare confidences that were 0 or 1."""
+        """How many confidences were exactly 0 or 1."""
         self._few: Distinct | None = Distinct(np.float64 if weighted else np.int64)
         self._table = CellTable(weighted)
 
     def add(self, log_odds: Floats, hits: Bools, weights: Floats | None = None) -> None:
-        """Rows as log-odds within ±700."""
+        """Add rows given as log-odds within ±700."""
         if weights is not None:
             self._take_weights()
             bad = ~np.isfinite(weights) | (weights < 0)
@@ -157,7 +159,7 @@ class Accumulator:
         self._add(_from_log_odds, log_odds, hits, weights)
 
     def add_confidences(self, confidences: Values, hits: Bools) -> bool:
-        """Unweighted rows as bare confidences, without a logarithm. False, and none added: some are not in [0, 1]."""
+        """Add unweighted rows given as confidences. Returns False, and adds none, if some are not in [0, 1]."""
         if self.weight_squares is not None or not confidences.size:
             return not confidences.size
         low, high = confidences.min(), confidences.max()
@@ -173,7 +175,7 @@ class Accumulator:
         return True
 
     def _add(self, convert: _Convert, scores: Values, hits: Bools, weights: Floats | None) -> None:
-        """In chunks that stay in the cache from the score to the table."""
+        """Add rows in chunks that stay in the cache on the way from the score to the table."""
         placer = Placer(scores.dtype, min(CHUNK, scores.size))
         for start in range(0, scores.size, CHUNK):
             rows = slice(start, min(start + CHUNK, scores.size))
@@ -195,7 +197,7 @@ class Accumulator:
             self._spill()
 
     def _spill(self) -> None:
-        """There are too many values: from now on only their cells are kept."""
+        """There are too many distinct values: from now on, rows are counted by cell."""
         assert self._few is not None
         parts = [self._few.table, *self._few.waiting]
         self._few, placer = None, Placer(np.float64)
@@ -224,7 +226,7 @@ class Accumulator:
             self.weight_squares += float(part.n) if part.weight_squares is None else part.weight_squares
 
     def summary(self) -> Summary:
-        """What was added, without the empty cells."""
+        """Everything added so far as a summary, without empty cells."""
         if self.n and self.weight_squares is not None and self.weight_squares < _HEAVIEST**-2:
             raise DataError("the weights are too small to be squared", RATIOS)
         if self._few is not None and not self._few.settle():
@@ -240,7 +242,7 @@ class Accumulator:
         return Summary(cells, count, hits, excess, self.n, self.weight_squares)
 
     def _take_weights(self) -> None:
-        """What was added so far has weight one."""
+        """Switch to weights; everything added so far has weight one."""
         if self.weight_squares is None:
             self.weight_squares = float(self.n)
             self._table.take_weights()
@@ -265,7 +267,7 @@ def _from_log_odds(x: Floats, m: Floats, high: Bools) -> int:
 
 
 def _from_confidences(s: Values, m: Values, high: Bools) -> int:
-    """m = min(s, 1 − s), exact: 1 − s is for s ≥ 0.5."""
+    """m = min(s, 1 − s), which is exact because 1 − s is exact for s ≥ 0.5."""
     np.subtract(s.dtype.type(1.0), s, out=m)
     np.less(m, s, out=high)
     np.minimum(m, s, out=m)
@@ -273,14 +275,14 @@ def _from_confidences(s: Values, m: Values, high: Bools) -> int:
 
 
 def _from_saturated(s: Values, m: Values, high: Bools) -> int:
-    """The same where some s are 0 or 1."""
+    """The same conversion where some confidences are 0 or 1."""
     _from_confidences(s, m, high)
     np.maximum(m, m.dtype.type(BARE_FLOOR), out=m)
     return BARE_DEPTHS
 
 
 def summary_of(log_odds: Floats, hits: Bools, weights: Floats | None = None) -> Summary:
-    """Rows in memory as a summary."""
+    """The summary of rows in memory."""
     total = Accumulator(weights is not None)
     total.add(log_odds, hits, weights)
     return total.summary()

@@ -179,7 +179,9 @@ def test_few_rows_leave_the_identity() -> None:
     x = rng.normal(1, 1, 10)
     curve = fit_averaged(sample_from_log_odds(x, rng.random(10) < sigmoid(x)))
     assert np.abs(curve.distance(np.linspace(-3, 3, 50))).max() < 0.08
-    assert "10 rows say little, so the priors count for as much" in curve.explain(sample_from_log_odds(x, np.ones(10)))
+    assert "with only 10 rows, the priors have as much influence as the data" in curve.explain(
+        sample_from_log_odds(x, np.ones(10))
+    )
 
 
 def test_explanations_near_one_and_of_crossings() -> None:
@@ -196,7 +198,7 @@ def test_explanations_near_one_and_of_crossings() -> None:
         "0.5", "0.12", "0.95", "0.9996", "1", "0", "2e-05",
     ]  # fmt: skip
     one = sample_from_log_odds([3.0], [0])
-    assert fit_averaged(one).explain(one).startswith("1 row says little")
+    assert fit_averaged(one).explain(one).startswith("with only 1 row, the priors")
 
 
 def test_flatness_is_not_called_a_fall() -> None:

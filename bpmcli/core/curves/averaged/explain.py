@@ -1,4 +1,4 @@
-"""An averaged curve in a sentence: where confidence is too high or too low, where g ends, which shape it is."""
+"""An averaged curve in a sentence: where confidence is too high or too low, its ceiling or floor, and its shape."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from bpmcli.core.curves.averaged.mixture import prior_share
 from bpmcli.core.data.sample import BARE_LIMIT, Floats, Sample
 
 NOTICEABLE = 0.01
-"""A smaller difference between g and s is not worth a word."""
+"""Smaller differences between g and s are not mentioned."""
 
 FEW_ROWS = 100
-"""A shift of sd 0.5 is known as well from its prior as from about this many rows of hit rate 0.95."""
+"""The prior of a shift (sd 0.5) contributes as much information as about this many rows with an accuracy of 0.95."""
 
 CLEAR = 3.0
-"""Nats by which the curve must be likelier than the identity where it is said to differ: χ² = 6, P = 0.05 of two
-parameters."""
+"""The curve must be more likely than the identity by this many nats in a range that is mentioned: χ² = 6, P = 0.05
+with two parameters."""
 
 SURE = 6.0
-"""Nats by which a falling curve must fit better than a flat one before it is said to fall."""
+"""A falling curve must be more likely than a flat one by this many nats before that is mentioned."""
 
 POINTS = 401
 NEAR_ONE = 0.95
 
 ASKED = 3.0
-"""Bayes factor by which bends must fit better than formulas to be named."""
+"""`bends` is named only if its Bayes factor against the formulas exceeds this."""
 
 NAMES = {
     "identity": "the identity",
@@ -51,14 +51,14 @@ def explain(curve: AveragedCurve, sample: Sample) -> str:
     sentence = f"{', '.join(parts)}; {_shape(curve)}"
     n = sample.effective_n
     if n < FEW_ROWS:
-        rows = "1 row says" if round(n) == 1 else f"{n:.0f} rows say"
-        worth = "" if n > 0.99 * sample.n else f" (worth of {sample.n:.0f} weighted ones)"
-        sentence = f"{rows} little{worth}, so the priors count for as much: {sentence}"
+        rows = "1 row" if round(n) == 1 else f"{n:.0f} rows"
+        worth = "" if n > 0.99 * sample.n else f" (the effective number of {sample.n:.0f} weighted rows)"
+        sentence = f"with only {rows}{worth}, the priors have as much influence as the data: {sentence}"
     return sentence
 
 
 def _shape(curve: AveragedCurve) -> str:
-    """What carried the weight. Bends begin with most of it, so the rows must ask for them: by odds of three to one."""
+    """The shape with the largest weight; `bends`, which has most of the prior weight, only if it exceeds ASKED."""
     weights = curve.shape_weights
     shape, weight = next(iter(weights.items()))
     formulas = [other for other in weights if other != "bends"]
@@ -74,7 +74,7 @@ def _ends(curve: AveragedCurve) -> dict[str, float]:
 
 
 def _directions(curve: AveragedCurve, sample: Sample) -> list[str]:
-    """Runs of confidence, within the inner 99 % of the rows, where g is noticeably and clearly below or above s."""
+    """Ranges of confidence, within the inner 99 % of the rows, where g is noticeably and clearly below or above s."""
     low, high = np.interp([0.005 * sample.n, 0.995 * sample.n], sample.mass_before[1:], sample.confidences)
     s = np.unique(np.linspace(low, high, POINTS))
     gap = curve.at(s) - s
@@ -89,7 +89,7 @@ def _directions(curve: AveragedCurve, sample: Sample) -> list[str]:
         rows = np.searchsorted(sample.confidences, edges[[first, end]])
         if not side[first] or before[rows[1]] - before[rows[0]] < CLEAR:
             continue
-        # A run lasts until the other side is seen.
+        # A range lasts until the direction changes.
         joins = bool(runs) and side[runs[-1][0]] == side[first]
         runs[-1:] = [(runs[-1][0], end - 1)] if joins else [*runs[-1:], (first, end - 1)]
     found = [_run(s, gap, first, last, last == runs[-1][1]) for first, last in runs]
@@ -97,7 +97,7 @@ def _directions(curve: AveragedCurve, sample: Sample) -> list[str]:
 
 
 def _gains(curve: AveragedCurve, sample: Sample) -> Floats:
-    """Nats by which the curve is likelier than the identity, cell by cell."""
+    """By how many nats the curve is more likely than the identity, cell by cell."""
     g, miss = curve(sample.log_odds)
     misses = sample.mass - sample.hits
     gains: Floats = sample.hits * np.log(g / sample.confidences) + misses * np.log(miss / sample.complements)
@@ -105,7 +105,7 @@ def _gains(curve: AveragedCurve, sample: Sample) -> Floats:
 
 
 def _flats(curve: AveragedCurve, sample: Sample) -> list[str]:
-    """Where the curve is held flat because accuracy falls, if the rows there are sure of it."""
+    """Where the curve is held flat because accuracy falls, if the rows there make that clear."""
     x = np.clip(sample.log_odds, -BARE_LIMIT, BARE_LIMIT)
     parts = []
     for low, high in curve.stretch.flats():
@@ -121,7 +121,7 @@ def _flats(curve: AveragedCurve, sample: Sample) -> list[str]:
 
 def _run(s: Floats, gap: Floats, first: int, last: int, final: bool) -> str:
     word = "under" if gap[first] > 0 else "over"
-    # Near 1 every curve is close to the confidence.
+    # Near 1 every curve is close to the diagonal.
     to_top = final and (last == s.size - 1 or s[last] > NEAR_ONE)
     if first == 0 and to_top:
         where = "throughout"
@@ -135,7 +135,7 @@ def _run(s: Floats, gap: Floats, first: int, last: int, final: bool) -> str:
 
 
 def short_confidence(s: float) -> str:
-    """Two digits, and near 1 as many as tell it from 1."""
+    """Two digits, and close to 1 as many as it takes to differ from 1."""
     if min(s, 1.0 - s) < 1e-6:
         return f"{s:.0f}"
     return f"{s:.2g}" if s < 0.9 else f"{s:.{max(2, -math.floor(math.log10(1.0 - s)))}f}"
