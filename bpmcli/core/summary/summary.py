@@ -3,7 +3,8 @@
 A row is represented by m = min(s, 1 − s) and its side of one half. As long as there are few distinct values
 (`distinct`), they are kept and nothing is lost. With more, rows are counted in the cells of a fixed grid (`grid`):
 a cell stores its correct and wrong rows and the sum of m, so accuracy and mean confidence stay exact, and only the
-order of the rows inside a cell is lost. Either way the table becomes a `Sample`, from which every metric and fit is computed.
+order of the rows inside a cell is lost. Either way the table becomes a `Sample`, from which every metric and fit is
+computed.
 
 Counts are integers and m is stored in fixed point (32 leading bits: exact for float32 data, within 2^-33 of m
 otherwise), so unweighted summaries have the same bits whatever the order. Weighted ones hold floats and are merged
