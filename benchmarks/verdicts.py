@@ -137,25 +137,30 @@ def main() -> None:
     options = parser.parse_args()
     names = [name for name in CASES if not options.floor or name.startswith("calibrated")]
     sizes = (300, *SIZES) if options.floor else SIZES
-    jobs = [(name, n, run) for name in names for n in sizes for run in range(options.sets)]
-    cells: dict[tuple[str, int], list[tuple[str, float, float]]] = {}
-    for job, found in zip(jobs, work(Judge(options.seed), jobs, options.jobs), strict=True):
-        assert isinstance(found, tuple), found
-        cells.setdefault(job[:2], []).append(found)
     print(f"{'truth':32s}{'error':>7s}{'N':>7s}{'right':>7s}{'wrong direction':>17s}  verdicts")
-    for (name, n), found in cells.items():
+    for name in names:
         right, error = right_names(CASES[name])
-        verdicts = Counter(f[0] for f in found)
-        share = sum(verdicts[v] for v in right) / len(found)
-        wrong = sum(count for v, count in verdicts.items() if opposite(v, right)) / len(found)
-        if options.floor:
-            mean, stated = np.mean([f[1] for f in found]), np.mean([f[2] for f in found])
-            print(f"{name:32s}{error:7.4f}{n:7d}  tce {mean:.5f}, stated {stated:.5f}, ratio {mean / stated:.2f}")
-            continue
-        listed = ", ".join(f"{v} {100 * c / len(found):.1f} %" for v, c in verdicts.most_common())
-        print(
-            f"{name:32s}{error:7.4f}{n:7d}{share:7.3f}{wrong:17.3f}  {listed}  (accepted: {', '.join(sorted(right))})"
-        )
+        for n in sizes:
+            jobs = [(name, n, run) for run in range(options.sets)]
+            found = [found for found in work(Judge(options.seed), jobs, options.jobs) if isinstance(found, tuple)]
+            assert len(found) == options.sets
+            line = floor_line(found) if options.floor else verdict_line(found, right)
+            print(f"{name:32s}{error:7.4f}{n:7d}{line}", flush=True)
+
+
+def floor_line(found: list[tuple[str, float, float]]) -> str:
+    """The mean tce of the data sets beside the stated score of a calibrated model."""
+    mean, stated = np.mean([f[1] for f in found]), np.mean([f[2] for f in found])
+    return f"  tce {mean:.5f}, stated {stated:.5f}, ratio {mean / stated:.2f}"
+
+
+def verdict_line(found: list[tuple[str, float, float]], right: set[str]) -> str:
+    """Share of right names and of wrong directions, and all verdicts."""
+    verdicts = Counter(f[0] for f in found)
+    share = sum(verdicts[v] for v in right) / len(found)
+    wrong = sum(count for v, count in verdicts.items() if opposite(v, right)) / len(found)
+    listed = ", ".join(f"{v} {100 * c / len(found):.1f} %" for v, c in verdicts.most_common())
+    return f"{share:7.3f}{wrong:17.3f}  {listed}  (accepted: {', '.join(sorted(right))})"
 
 
 if __name__ == "__main__":
