@@ -11,12 +11,12 @@ have more of it. The posterior of `tce` can, so no interval begins above that of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 
 from bpmcli.core.curves.averaged.tce import DRAWS, tce_interval
+from bpmcli.core.data.normal import normal_cdf, normal_quantile
 from bpmcli.core.data.sample import Floats, Sample
 from bpmcli.core.metrics.registry import METRICS, Metric, MetricOptions
 from bpmcli.core.metrics.resamples import draw_resamples, itself, merged
@@ -88,9 +88,8 @@ def bias_corrected(drawn: Floats, value: float, level: float) -> tuple[float, fl
     Noise raises every plug-in metric, so resamples score higher than the sample; the correction moves the
     interval back by twice that.
     """
-    normal = NormalDist()
     rank = (float(np.sum(drawn < value)) + 0.5 * float(np.sum(drawn == value)) + 0.5) / (drawn.size + 1)
-    shift = 2 * normal.inv_cdf(min(max(rank, 0.5 / drawn.size), 1 - 0.5 / drawn.size))
-    z = normal.inv_cdf(0.5 + level / 2)
-    low, high = np.quantile(drawn, [normal.cdf(shift - z), normal.cdf(shift + z)])
+    shift = 2 * normal_quantile(min(max(rank, 0.5 / drawn.size), 1 - 0.5 / drawn.size))
+    z = normal_quantile(0.5 + level / 2)
+    low, high = np.quantile(drawn, [normal_cdf(shift - z), normal_cdf(shift + z)])
     return float(low), float(high)

@@ -11,13 +11,13 @@ noise raises the metrics of both models alike. benchmarks/paired.py measures all
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from bpmcli.core.curves.averaged.mixture import averaged_mixture
+from bpmcli.core.data.normal import normal_cdf, normal_quantile
 from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import Floats, Ints, make_room_for_hit
 from bpmcli.core.metrics.registry import METRICS, MetricOptions, measure
@@ -139,10 +139,10 @@ def _difference(name: str, a: float | None, b: float | None, drawn: Floats, leve
     """The interval d ± z · se, and the P-value of d = 0 by the same normal distribution."""
     if a is None or b is None or drawn.size < 2:
         return Difference(name, a, b, None if a is None or b is None else b - a, None, None, None)
-    difference, normal = b - a, NormalDist()
+    difference = b - a
     error = float(drawn.std(ddof=1))
     if error == 0:
         return Difference(name, a, b, difference, difference, difference, 1.0 if difference == 0 else 0.0)
-    half = normal.inv_cdf(0.5 + level / 2) * error
-    p_value = 2.0 * normal.cdf(-abs(difference) / error)
+    half = normal_quantile(0.5 + level / 2) * error
+    p_value = 2.0 * normal_cdf(-abs(difference) / error)
     return Difference(name, a, b, difference, difference - half, difference + half, p_value)

@@ -22,7 +22,6 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from statistics import NormalDist
 
 import numpy as np
 
@@ -32,6 +31,7 @@ from bpmcli.core.curves.averaged.curve import AveragedCurve
 from bpmcli.core.curves.averaged.monotone import stretch_that_falls
 from bpmcli.core.curves.averaged.posterior import Posterior, fit_batch
 from bpmcli.core.curves.averaged.shapes import ENDS, PARAMETERS, SHAPES, Prior
+from bpmcli.core.data.normal import normal_cdf, normal_quantile
 from bpmcli.core.data.sample import Floats, Sample
 
 END_WEIGHTS = {"": 0.5, "ceiling": 0.25, "floor": 0.25}
@@ -112,8 +112,7 @@ def tails(level: float) -> tuple[float, float]:
     Draws of several shapes spread a little too far: on D1–D5 at N = 1000 and 5000 the middle 95 % of them contain
     the true curve in 96.3 % of the cases, the middle 94 % in 95.5 % (seed 21 of benchmarks/coverage.py).
     """
-    normal = NormalDist()
-    above = normal.cdf(SPREAD * normal.inv_cdf(0.5 + level / 2))
+    above = normal_cdf(SPREAD * normal_quantile(0.5 + level / 2))
     return 1.0 - above, above
 
 

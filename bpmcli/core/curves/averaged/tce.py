@@ -28,14 +28,14 @@ from bpmcli.core.curves.averaged.batches import ComponentBatch
 from bpmcli.core.curves.averaged.cells import cells_for_fit
 from bpmcli.core.curves.averaged.mixture import Mixture, fit_mixture, tails
 from bpmcli.core.curves.averaged.posterior import Posterior
-from bpmcli.core.curves.averaged.shapes import Prior
-from bpmcli.core.data.sample import Floats, Sample, gap, sigmoid_pair
+from bpmcli.core.curves.averaged.shapes import ETA_LIMIT, Prior
+from bpmcli.core.data.sample import Floats, Sample, gap, sigmoid, sigmoid_pair
 
 WIDER = 2.0
 SHIFT = 0.25
 """Prior sd of the final shift. Without a prior it would cost 5 % of RMSE on D2 at N = 500."""
 
-DRAWS = 2000
+DRAWS = 1000
 """Curves drawn from the posterior for an interval."""
 
 METRIC_PRIOR = Prior().widened(WIDER)
@@ -71,7 +71,11 @@ class MatchedCurve(NamedTuple):
         cells = self.mixture.cells
         total = float(cells.mass.sum())
         eta = self.mixture.draws(None, runs, rng) + self.shift
-        error = np.abs(gap(cells.log_odds, *sigmoid_pair(eta))) ** p
+        # |g − s| with g and s taken below one half, where their difference keeps its digits, in as few passes as possible.
+        away = np.clip(np.where(cells.log_odds > 0, eta, -eta), -ETA_LIMIT, ETA_LIMIT)
+        smaller = np.reciprocal(1.0 + np.exp(away, out=away), out=away)
+        error = np.abs(smaller - sigmoid(-np.abs(cells.log_odds)))
+        error = error if p == 1 else error**p
         mean = error @ cells.mass / total
         variance = np.maximum(np.square(error) @ cells.mass / total - mean**2, 0.0) / (total + 1.0)
         found: Floats = np.maximum(mean + np.sqrt(variance) * rng.standard_normal(runs), 0.0) ** (1 / p)
@@ -118,6 +122,14 @@ def tce_averaged(sample: Sample, p: float = 1.0) -> AveragedTce:
     return AveragedTce(value, shape, weight, matched.shift)
 
 
+def _quantile(drawn: Floats, rank: float) -> float:
+    """The quantile by linear interpolation between draws. (The first call of np.quantile takes 8 ms.)"""
+    ordered = np.sort(drawn)
+    at = rank * (ordered.size - 1)
+    below = min(int(at), ordered.size - 2)
+    return float(ordered[below] + (at - below) * (ordered[below + 1] - ordered[below]))
+
+
 def _draws(sample: Sample, p: float, seed: int) -> Floats:
     """Draws of the TCE, made once per sample."""
     key = f"_tce_draws_{p}_{seed}"
@@ -138,7 +150,7 @@ def tce_interval(sample: Sample, p: float, level: float, seed: int = 0) -> tuple
     matched = unbiased_curve(sample)
     cells = matched.mixture.cells
     drawn = _draws(sample, p, seed)
-    low, high = np.quantile(drawn, tails(level)).tolist()
+    low, high = (_quantile(drawn, rank) for rank in tails(level))
     value = float((np.abs(matched.distance(cells.log_odds)) ** p @ cells.mass / cells.mass.sum()) ** (1 / p))
     excess = max(float(drawn.mean() - value), 0.0)
     return max(low - (2.0 + sqrt(2.0)) * excess, 0.0), max(high - excess, value)
