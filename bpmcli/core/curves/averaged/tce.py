@@ -71,7 +71,7 @@ class MatchedCurve(NamedTuple):
         cells = self.mixture.cells
         total = float(cells.mass.sum())
         eta = self.mixture.draws(None, runs, rng) + self.shift
-        # |g − s| with g and s taken below one half, where their difference keeps its digits, in as few passes as possible.
+        # |g − s| = |(1 − g) − (1 − s)|: of the two, the one below one half is used, in as few passes as possible.
         away = np.clip(np.where(cells.log_odds > 0, eta, -eta), -ETA_LIMIT, ETA_LIMIT)
         smaller = np.reciprocal(1.0 + np.exp(away, out=away), out=away)
         error = np.abs(smaller - sigmoid(-np.abs(cells.log_odds)))
