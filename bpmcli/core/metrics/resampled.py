@@ -25,7 +25,7 @@ LS_STEPS = 4
 LS_REACH = 20.0
 """Steps per σ of LS-ECE on resamples, and the log-odds beyond which every row counts as certain (2e-9)."""
 
-SM_GRID = 1 << 10
+SM_GRID = 1 << 9
 SM_BANDWIDTHS = 5
 SM_RANGE = 4.0
 """smECE on resamples: the error at five bandwidths between σ/4 and 4σ, interpolated where it equals the bandwidth."""

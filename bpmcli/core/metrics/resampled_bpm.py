@@ -21,7 +21,7 @@ from bpmcli.core.metrics.definitions import tce_of_curve
 from bpmcli.core.metrics.registry import MetricOptions
 from bpmcli.core.metrics.resamples import Resamples
 
-BINS = 250
+BINS = 150
 STEPS = 12
 CHUNK = 250
 """Resamples evaluated at a time, so that arrays stay in the cache."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from bpmcli.core.data.binning import array_split_edges, width_edges
 from bpmcli.core.data.sample import Floats, Ints, Sample
 
-CELLS = 1000
+CELLS = 500
 """Cells that are resampled; a sample with fewer distinct confidences is resampled as it is."""
 
 BIN_CAP = (100, 500)
