@@ -94,15 +94,22 @@ def fit_bpm(
     if best is None:
         coarse = scheme_bins(sample, counts[:1]) if _is_large(variant, counts) else None
         best = _global_minimum(f, all_bins, coarse, family, sample.accuracy, (lower, upper))
-    value = best.value + (1.0 if variant == "paper" else -float(np.sum(all_bins.mass)))
+    best = best._replace(evaluations=best.evaluations + spent)
+    return _checked(best, Curve(family, tuple(float(v) for v in best.x)), used, variant, counts, all_bins, notices)
+
+
+def _checked(
+    best: Minimum, curve: Curve, used: str, variant: str, counts: Ints, bins: Bins, notices: tuple[str, ...]
+) -> BpmFit:
+    """The fit as a record; raises FitError if the solver did not converge."""
+    value = best.value + (1.0 if variant == "paper" else -float(np.sum(bins.mass)))
     if not best.converged:
         raise FitError(
             f"the fit did not converge: objective {value:.12g} after {best.evaluations} evaluations",
             "try other bin counts with --bins LO:HI",
         )
-    curve = Curve(family, tuple(float(v) for v in best.x))
-    evaluations, used_counts = best.evaluations + spent, tuple(int(c) for c in counts)
-    return BpmFit(curve, value, evaluations, best.converged, used, variant, used_counts, notices)
+    used_counts = tuple(int(c) for c in counts)
+    return BpmFit(curve, value, best.evaluations, best.converged, used, variant, used_counts, notices)
 
 
 def _bins_of_variant(
