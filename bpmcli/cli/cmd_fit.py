@@ -23,7 +23,7 @@ OUTPUT = without(
         "plot": "Draw the calibration curve: png, svg or pdf.",
     },
 )
-METHOD = only(help={"method": "Which calibrator; 'list' explains them. Default: bpm."})
+METHOD = only(help={"method": "Which calibrator; 'list' explains them, 'auto' chooses one. Default: bpm."})
 BY = only(help={"by": "A calibrator for each value of this column."})
 BAND = only("interval", help={"interval": "Add a confidence band around the curve, e.g. 0.95."})
 
@@ -50,6 +50,7 @@ def fit(
       bpmcli fit val.npz --prior log-log -o params.json
     """
     from bpmcli.core.calibrators import METHODS, FitOptions
+    from bpmcli.core.compare.choice import AUTO
     from bpmcli.io.paths import expand
     from bpmcli.tasks.fit import FitFile
 
@@ -62,7 +63,7 @@ def fit(
     items = expand(inputs or [])
     _check_targets(items, output, format_, work.pool)
     _check_picture(output.plot, items, work.pool, method)
-    whole = METHODS[method].needs_distribution or groups.classwise or groups.marginal
+    whole = method == AUTO or METHODS[method].needs_distribution or groups.classwise or groups.marginal
     scale = _scale(work, groups)
     fit_options = FitOptions(options, calibrators.optimizer, prior=calibrators.prior)
     task = FitFile(read.resolve(groups.by), method, fit_options, whole, scale.mode, grouping, level, seed)

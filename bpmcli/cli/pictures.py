@@ -38,9 +38,10 @@ def check_fits(path: str, items: Sequence[Any], pooled: bool, method: str) -> No
         raise UsageError("--plot reads its input a second time, which standard input cannot give", "name a file")
     if len(items) > MOST and not pooled:
         raise UsageError(f"--plot draws up to {MOST} inputs, found {len(items)}", "draw fewer, or --pool them")
-    if METHODS[method].needs_distribution:
+    if method not in METHODS or METHODS[method].needs_distribution:
+        works = "works" if method in METHODS else "may choose one that works"
         raise UsageError(
-            f"--plot draws a curve over the confidence, and {method} works on all classes",
+            f"--plot draws a curve over the confidence, and {method} {works} on all classes",
             "choose another --method",
         )
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from bpmcli.core.calibrators import FitOptions, fit_calibrator
+from bpmcli.core.calibrators import METHODS, FitOptions, fit_calibrator
 from bpmcli.core.calibrators.grouped import MARGINAL, Grouping, fit_groups
 from bpmcli.core.calibrators.spread import fit_spread
+from bpmcli.core.compare.choice import AUTO, choose_method
 from bpmcli.core.data.notices import Notice
 from bpmcli.core.data.rows import Rows
 from bpmcli.io.layout import InputOptions
@@ -53,6 +54,8 @@ class FitFile:
         self, items: Sequence[Input], rows: Rows, notices: tuple[Notice, ...]
     ) -> tuple[dict[str, Any], tuple[Notice, ...]]:
         """Fit rows that are already read; the document of the parameter file."""
+        if self.method == AUTO:
+            return self._chosen(items, rows, notices)
         groups = fit_groups(self.method, rows, self.fit, self.grouping) if self.grouping else None
         fitted = groups.pooled if groups else fit_calibrator(self.method, rows, self.fit)
         reduced = rows.sample.from_summary
@@ -69,3 +72,14 @@ class FitFile:
             band = curve_band(self.method, fitted.calibrator, rows, self.fit, self.interval, seed=self.seed)
             found["band"] = band._asdict()
         return found, notices + (groups.notices if groups else fitted.notices)
+
+    def _chosen(
+        self, items: Sequence[Input], rows: Rows, notices: tuple[Notice, ...]
+    ) -> tuple[dict[str, Any], tuple[Notice, ...]]:
+        """The same with the method of the lowest cross-validated log loss, which the document names and explains."""
+        marginal = self.grouping is not None and self.grouping.kind == MARGINAL
+        single = [name for name, entry in METHODS.items() if not entry.needs_distribution]
+        choice = choose_method(rows, self.fit, single if marginal or self.interval else None, self.seed)
+        found, more = replace(self, method=choice.method).describe(items, rows, notices)
+        found["fit"]["choice"] = choice.document()
+        return found, (*more, choice.notice)

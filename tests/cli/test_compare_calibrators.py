@@ -36,7 +36,7 @@ def test_two_files_every_calibrator_every_score(run: Run) -> None:
     found = document(run, *PAIR, "--folds", 3)
     scores = found["inputs"][0]["scores"]
     assert {s["method"] for s in scores} == set(METHODS)
-    assert {s["score"] for s in scores} == {*everyday_metrics(), "brier", "nll", "kept"}
+    assert {s["score"] for s in scores} == {*everyday_metrics(), "brier", "nll", "nll-all", "brier-all", "kept"}
     assert found["evaluation"] == "held-out"
     assert found["inputs"][0]["rows"] == [599, 599]
     assert found["inputs"][0]["choice"]["by"] == "nll"
@@ -118,12 +118,12 @@ def test_several_files_make_a_tidy_table_and_ranks(run: Run) -> None:
     assert "mean rank over 2 inputs" in out
     assert out.splitlines()[3].split()[:4] == ["platt", "2", "2", "2"]
     found = pq.read_table("t.parquet").to_pylist()
-    assert len(found) == 2 * 2 * 4
+    assert len(found) == 2 * 2 * 6
     assert {row["input"] for row in found} == {str(OVER), str(TEST)}
     run(*CROSS, OVER, TEST, "-o", "t.csv")
     assert [row["method"] for row in tidy(Path("t.csv").read_text())] == [row["method"] for row in found]
     places = document(run, *CROSS, OVER, TEST)["ranks"]
-    assert {p["score"] for p in places} == {"ks", "brier", "nll", "kept"}
+    assert {p["score"] for p in places} == {"ks", "brier", "nll", "nll-all", "brier-all", "kept"}
     pairs = ("--calibration", VAL, "--evaluation", TEST, "--calibration", VAL, "--evaluation", OVER)
     assert len(document(run, "compare", "calibrators", *pairs, *FEW)["inputs"]) == 2
 

@@ -33,13 +33,14 @@ class Calibrators(NamedTuple):
         """The one method to fit, after checking that the other options go with it."""
         from bpmcli.core.calibrators import method_named
         from bpmcli.core.calibrators.base import PAPER
+        from bpmcli.core.compare.choice import AUTO
         from bpmcli.core.curves.bpm import check_family
         from bpmcli.core.curves.families import BETA, family_named
 
         method, *more = dict.fromkeys(self.method or [PAPER])
         if more:
             raise UsageError("fit takes one --method", "bpmcli compare calibrators compares several")
-        method = method_named(method).name
+        method = AUTO if method.lower() == AUTO else method_named(method).name
         if ":" in method:
             raise UsageError(
                 f"--method {method} is the spelling of compare", "--method " + method.replace(":", " --prior ")

@@ -75,15 +75,30 @@ def method(
 
 
 def method_named(name: str) -> Method:
-    """The entry, or a usage error that lists the known names. `bpm:FAMILY` is bpm with that curve family."""
+    """The entry, or a usage error that lists the known names. `bpm:FAMILY` is bpm with that curve family.
+
+    Capitals, underscores and unmistakable beginnings are understood: `bpm_averaged`, `temp`.
+    """
     head, _, prior = name.partition(":")
+    head = _spelled(head)
     if head not in METHODS or (prior and head != PAPER):
         raise UsageError(f"unknown method '{name}'", "choose from " + ", ".join(METHODS))
     entry = METHODS[head]
     if not prior:
         return entry
     family = family_named(prior)
-    return replace(entry, name=name, fit=lambda rows, options: entry.fit(rows, replace(options, prior=family.name)))
+    return replace(
+        entry, name=f"{head}:{prior}", fit=lambda rows, options: entry.fit(rows, replace(options, prior=family.name))
+    )
+
+
+def _spelled(name: str) -> str:
+    """The name of the method that is meant, if there is exactly one."""
+    plain = name.lower().replace("_", "-")
+    if plain in METHODS:
+        return plain
+    meant = [known for known in METHODS if known.startswith(plain)]
+    return meant[0] if len(meant) == 1 and len(plain) > 2 else name
 
 
 def fit_calibrator(name: str, rows: Rows, options: FitOptions | None = None) -> Fitted:

@@ -1,7 +1,7 @@
-"""How good calibrated confidences are: every registered metric, two proper scores, and predicted classes kept.
+"""How good calibrated confidences are: every registered metric, proper scores, and predicted classes kept.
 
-All of them concern the class that the model predicted, so that a calibrator of one confidence and one of
-whole distributions are compared on equal terms.
+Metrics, `brier` and `nll` concern the class that the model predicted, so that a calibrator of one confidence and
+one of whole distributions are compared on equal terms. `nll-all` and `brier-all` judge the whole distribution.
 """
 
 from __future__ import annotations
@@ -27,6 +27,10 @@ PROPER = {
     "brier": "mean squared error of the confidence",
     "nll": "minus the mean log-likelihood of correct and wrong rows",
 }
+ALL_CLASSES = ("nll-all", "brier-all")
+"""The same for whole distributions: minus the mean log-probability of the true class, and the mean of
+Σ_k (p_k − [k is true])² (Brier 1950). Only where the scores of all classes are known."""
+
 KEPT = "kept"
 """Share of the rows whose predicted class still has the largest probability."""
 
@@ -36,7 +40,7 @@ SMALLEST = 5e-324
 
 def score_names(metrics: Iterable[str] | None = None) -> list[str]:
     """The chosen metrics (the everyday ones by default), then the proper scores and the classes kept."""
-    return [*(everyday_metrics() if metrics is None else metrics), *PROPER, KEPT]
+    return [*(everyday_metrics() if metrics is None else metrics), *PROPER, *ALL_CLASSES, KEPT]
 
 
 def check_score_name(name: str) -> str:
@@ -49,7 +53,7 @@ def check_score_name(name: str) -> str:
 
 def ranking_caveat(name: str) -> str | None:
     """What to keep in mind when calibrators are ranked by this score; None for the proper scores."""
-    if name in PROPER or name == KEPT:
+    if name in PROPER or name in ALL_CLASSES or name == KEPT:
         return None
     return (
         f"{name} is not a proper score: part of it is sampling noise, which favours calibrators with few distinct "
@@ -78,8 +82,15 @@ class Judge(NamedTuple):
             g, miss = calibrator(rows.log_odds)
             if rows.logits is None or rows.predictions is None or rows.target == EVENT:
                 return CalibratedConfidences(rows, g, miss, None)
-            probs = (spread or IN_PROPORTION).distributions(g, miss, rows.logits, rows.predictions)
-            return CalibratedConfidences(rows, g, miss, g * (1 + TRACE) >= probs.max(axis=1))
+            spread = spread or IN_PROPORTION
+            probs = spread.distributions(g, miss, rows.logits, rows.predictions)
+            kept = g * (1 + TRACE) >= probs.max(axis=1)
+            fallen = np.flatnonzero(~kept)
+            if fallen.size:  # scored as `apply` writes them: with the predicted class on top
+                probs[fallen] = spread.keeping_class(
+                    g[fallen], miss[fallen], rows.logits[fallen], rows.predictions[fallen]
+                )
+            return CalibratedConfidences(rows, g, miss, kept, *_whole_losses(probs, rows))
         assert rows.logits is not None
         assert rows.predictions is not None
         log_probs = calibrator.distributions(rows.logits)
@@ -91,25 +102,29 @@ class Judge(NamedTuple):
             kept[changed] = own + TRACE >= others.max(axis=1)
             with np.errstate(divide="ignore"):
                 x[changed] = np.clip(own - np.log(np.exp(others).sum(axis=1)), -LOG_ODDS_LIMIT, LOG_ODDS_LIMIT)
-        return CalibratedConfidences(rows, sigmoid(x), sigmoid(-x), kept)
+        return CalibratedConfidences(rows, sigmoid(x), sigmoid(-x), kept, *_whole_losses(np.exp(log_probs), rows))
 
 
 class CalibratedConfidences(NamedTuple):
-    """CalibratedConfidences confidences of rows, with their complements."""
+    """Calibrated confidences of rows, with their complements."""
 
     rows: Rows
     g: Floats
     miss: Floats
     kept: np.ndarray | None
+    nll_all: Floats | None = None
+    brier_all: Floats | None = None
+    """Losses of the whole distribution, row by row."""
 
     def take(self, index: np.ndarray) -> CalibratedConfidences:
         """The chosen rows."""
         kept = None if self.kept is None else self.kept[index]
         bare = Rows(self.rows.log_odds[index], self.rows.hits[index], _pick(self.rows.weights, index))
-        return CalibratedConfidences(bare, self.g[index], self.miss[index], kept)
+        whole = _pick(self.nll_all, index), _pick(self.brier_all, index)
+        return CalibratedConfidences(bare, self.g[index], self.miss[index], kept, *whole)
 
     def scores(self, names: Iterable[str], options: MetricOptions) -> Scores:
-        """The named scores; all of them concern the class that the model predicted."""
+        """The named scores. All but those of all classes concern the class that the model predicted."""
         rows, wanted = self.rows, list(names)
         given = np.maximum(np.where(rows.hits, self.g, self.miss), SMALLEST)
         other = np.where(rows.hits, self.miss, self.g)
@@ -117,6 +132,8 @@ class CalibratedConfidences(NamedTuple):
             "brier": _mean(other**2, rows.weights),
             # log1p where the confidence is near 1: log(1 - 1e-18) is not 0.
             "nll": -_mean(np.where(other < 0.5, np.log1p(-np.minimum(other, 0.5)), np.log(given)), rows.weights),
+            "nll-all": None if self.nll_all is None else _mean(self.nll_all, rows.weights),
+            "brier-all": None if self.brier_all is None else _mean(self.brier_all, rows.weights),
             KEPT: None if self.kept is None else _mean(self.kept.astype(np.float64), rows.weights),
         }
         with np.errstate(divide="ignore"):
@@ -124,6 +141,15 @@ class CalibratedConfidences(NamedTuple):
         metrics = [name for name in wanted if name not in own]
         measured = measure(sample_from_log_odds(x, rows.hits, rows.weights), metrics, options) if metrics else {}
         return {name: own[name] if name in own else measured[name].value for name in wanted}
+
+
+def _whole_losses(probs: Floats, rows: Rows) -> tuple[Floats, Floats] | tuple[None, None]:
+    """Log loss and Brier score of every row's distribution."""
+    if rows.labels is None:
+        return None, None
+    true = probs[np.arange(rows.n), rows.labels]
+    squares = np.einsum("ij,ij->i", probs, probs)
+    return -np.log(np.maximum(true, SMALLEST)), squares - 2.0 * true + 1.0
 
 
 def _apart(log_probs: Floats, classes: np.ndarray) -> tuple[Floats, Floats]:

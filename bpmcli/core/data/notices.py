@@ -90,6 +90,11 @@ TEXTS: dict[str, tuple[str, str]] = {
         "has no maximum; a weak prior around the identity was added",
         "fit on more rows",
     ),
+    "method-chosen": (
+        "--method auto chose {method}: its log loss {what} is {loss} in {folds}-fold cross-validation of {n} rows, "
+        "against {raw} uncalibrated{beside}",
+        "",
+    ),
     "label-impossible": (
         "{count} {rows_} {have} a probability of 0 for the true class; the fit took it as 1e-12",
         "give logits",
