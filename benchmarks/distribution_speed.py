@@ -2,10 +2,10 @@
 
     OMP_NUM_THREADS=1 python benchmarks/distribution_speed.py [-n ROWS] [-k CLASSES ...] [--repeat R]
 
-Seconds are processor time of the best of R runs, so that other work on the machine hardly matters. `apply` is the map from logits to log-probabilities, as a multiple of the time that
-temperature scaling takes for the same rows. `extra MB` is the most memory that applying took beyond its result, for
-the given rows and for four times as many: it stays flat because rows are mapped in chunks. probmetrics is left out
-where it is not installed.
+Seconds are processor time of the best of R runs, so that other work on the machine hardly matters. `apply` is the map
+from logits to log-probabilities, as a multiple of the time that temperature scaling takes for the same rows. `extra MB`
+is the most memory that applying took beyond its result, for the given rows and for four times as many: it stays flat
+because rows are mapped in chunks. probmetrics is left out where it is not installed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import time
 import tracemalloc
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -24,8 +25,8 @@ from bpmcli.core.data.log_odds import log_softmax, reduce_logits
 from bpmcli.core.data.rows import Rows
 
 OURS = {
-    "averaged-matrix": None, "structured-matrix": "sms", "structured-vector": "svs", "vector": "VectorScalingCalibrator",
-    "matrix": "MatrixScalingCalibrator", "dirichlet": None, "temperature": "temp-scaling",
+    "averaged-matrix": None, "structured-matrix": "sms", "structured-vector": "svs", "dirichlet": None,
+    "vector": "VectorScalingCalibrator", "matrix": "MatrixScalingCalibrator", "temperature": "temp-scaling",
 }  # fmt: skip
 
 
@@ -92,15 +93,15 @@ def main() -> None:
         for name in options.methods:
             if k > 100 and name in ("matrix", "dirichlet", "structured-matrix"):
                 continue  # K² parameters; the figure for K = 100 says enough
-            seconds = best(lambda name=name: fit_calibrator(name, rows), options.repeat)
+            seconds = best(partial(fit_calibrator, name, rows), options.repeat)
             theirs = probmetrics_fit(OURS.get(name), rows, options.repeat) if k <= 100 else None
-            calibrator = fit_calibrator(name, rows).calibrator
+            apply = fit_calibrator(name, rows).calibrator.log_probabilities
             # Both in turn, so that a change of load meets both.
             ours = base = np.inf
             for _ in range(3 * options.repeat):
-                ours = min(ours, best(lambda c=calibrator: c.log_probabilities(rows.logits), 1))
-                base = min(base, best(lambda: temperature.log_probabilities(rows.logits), 1))
-            memory = [extra_memory(lambda c=calibrator, z=z: c.log_probabilities(z)) for z in (rows.logits, more)]
+                ours = min(ours, best(partial(apply, rows.logits), 1))
+                base = min(base, best(partial(temperature.log_probabilities, rows.logits), 1))
+            memory = [extra_memory(partial(apply, z)) for z in (rows.logits, more)]
             shown = "" if theirs is None else f"{theirs:.3f}"
             print(
                 f"| {options.n} | {k} | {name} | {seconds:.3f} | {shown} | {ours:.4f} | {ours / base:.1f} "
