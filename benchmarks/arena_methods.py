@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bpmcli.core.calibrators import fit_calibrator
+from bpmcli.core.calibrators import METHODS, fit_calibrator
 from bpmcli.core.calibrators.distributions import calibrate_distributions
+from bpmcli.core.calibrators.spread import IN_PROPORTION, fit_spread
 from bpmcli.core.data.log_odds import reduce_probs
 from bpmcli.core.data.rows import EVENT, Rows
 from bpmcli.core.data.sample import BARE_LIMIT
@@ -128,12 +129,14 @@ def _distribution(method: str, allow_argmax_change: bool) -> Fit:
     """A calibrator of ours on the whole distribution, as `fit` and `apply` use it."""
 
     def fit(probs: np.ndarray, labels: np.ndarray) -> Apply:
-        calibrator = fit_calibrator(method, _rows(probs, labels)).calibrator
+        calibration = _rows(probs, labels)
+        calibrator = fit_calibrator(method, calibration).calibrator
+        spread = (fit_spread(calibration) if calibrator.spreads else None) or IN_PROPORTION
 
         def apply(new: np.ndarray) -> np.ndarray:
             rows = _rows(new, np.zeros(len(new), dtype=int))
             return calibrate_distributions(
-                calibrator, rows.logits, rows.log_odds, rows.predictions, allow_argmax_change
+                calibrator, rows.logits, rows.log_odds, rows.predictions, allow_argmax_change, spread
             ).probs
 
         return apply
@@ -160,6 +163,9 @@ def _event(method: str) -> Fit:
     return fit
 
 
+CURVES = [name for name, entry in METHODS.items() if not entry.needs_distribution and name != "identity"]
+"""Calibrators of the confidence; the rest of the distribution follows by the fitted spread."""
+
 OURS = [
     Entrant("uncalibrated", "", lambda probs, labels: lambda new: new),
     Entrant("averaged-matrix", "", _distribution("averaged-matrix", True)),
@@ -171,7 +177,7 @@ OURS = [
     Entrant("structured-vector", "", _distribution("structured-vector", True)),
     Entrant("structured-matrix", "", _distribution("structured-matrix", True)),
     Entrant("dirichlet", "", _distribution("dirichlet", True)),
-    Entrant("bpm-averaged", "", _distribution("bpm-averaged", False), two=False),
+    *(Entrant(f"{name} (top class)", "", _distribution(name, False)) for name in CURVES),
     Entrant("bpm-averaged --event", "", _event("bpm-averaged"), several=False),
     Entrant("beta --event", "", _event("beta"), several=False),
 ]

@@ -26,7 +26,9 @@ def wins(losses: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Per experiment, the share of the other methods that have a higher loss; ties count half."""
     with np.errstate(invalid="ignore"):
         better = (losses[:, None] < others) + 0.5 * (losses[:, None] == others)
-    return np.nanmean(np.where(np.isnan(others), np.nan, better), axis=1)
+    took_part = ~np.isnan(others)
+    shares: np.ndarray = np.where(took_part, better, 0.0).sum(axis=1) / np.maximum(took_part.sum(axis=1), 1)
+    return shares
 
 
 def interval(values: np.ndarray, datasets: np.ndarray) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from bpmcli.core.data.sample import Floats
 HESSIAN_VALUES = 1 << 19
 """Products of probability and feature per chunk while the Hessian is summed."""
 
-BLOCK_PRODUCTS = 1 << 29
+BLOCK_PRODUCTS = 1 << 27
 """Beyond this many products, evenly spaced rows stand for all in the Hessian's blocks, which only guide the solver."""
 
 

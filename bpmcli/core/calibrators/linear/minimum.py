@@ -28,13 +28,13 @@ class Minimum(NamedTuple):
 
 
 def minimise(likelihood: Likelihood, tau: Floats, rows: int, tolerance: float = 1e-7) -> Minimum:
-    """From the identity map to where no entry of the gradient exceeds `tolerance` (or rounding stops it)."""
+    """From the identity map to where no entry of the gradient exceeds `tolerance` (100 times that by L-BFGS alone)."""
     start = np.zeros(likelihood.form.size)
     blocks = likelihood.blocks(start)
     # Where the model is certain of every row the Hessian vanishes at the start, and a step would go anywhere.
     scale = Scale.of(blocks, likelihood.form, np.maximum(tau, CAUTION * rows))
     if likelihood.form.size > NEWTON_PARAMETERS:
-        return lbfgs(likelihood, tau, start, tolerance, scale)
+        return lbfgs(likelihood, tau, start, 100 * tolerance, scale)
     near = lbfgs(likelihood, tau, start, 0.01, scale)
     return _newton(likelihood, tau, near, tolerance)
 
