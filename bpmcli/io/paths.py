@@ -18,7 +18,14 @@ class Input(NamedTuple):
     """A file, and where it lies below the directory it was found in."""
 
     path: str
+    """As it was given, for messages."""
     relative: str
+    location: str | None = None
+    """Where to read it, if that differs: an absolute path for workers in other directories."""
+
+    @property
+    def place(self) -> str:
+        return self.location or self.path
 
 
 def expand(arguments: Iterable[str]) -> list[Input]:
@@ -48,10 +55,14 @@ def _read_now(argument: str) -> None:
 def _expand_one(argument: str) -> list[Input]:
     if argument == STDIN:
         return [Input(STDIN, "stdin")]
+    if argument[:7].lower() == "file://":
+        from bpmcli.io.remote import local_path
+
+        return _expand_one(local_path(argument))
     if "://" in argument:
         return _expand_remote(argument)
     if os.path.isdir(argument):
-        files = sorted(str(p) for p in Path(argument).rglob("*") if p.is_file() and suffix_of(p.name) in readers())
+        files = sorted(str(p) for p in Path(argument).rglob("*") if p.is_file() and _is_input(p))
         files = [f for f in files if not _is_companion(f)]
         files = [f for f in files if not any(part.startswith(".") for part in Path(f).relative_to(argument).parts)]
         if not files:
@@ -64,6 +75,19 @@ def _expand_one(argument: str) -> list[Input]:
         base = os.path.commonpath([os.path.dirname(m) for m in matches]) if len(matches) > 1 else ""
         return [Input(m, os.path.relpath(m, base) if base else os.path.basename(m)) for m in matches]
     return [Input(argument, os.path.basename(argument))]
+
+
+def _is_input(path: Path) -> bool:
+    """A file with a known suffix, or an evaluation log in JSON; lm-eval writes its results beside its samples."""
+    suffix = suffix_of(path.name)
+    if suffix in readers() or suffix == ".eval":
+        return True
+    if suffix != ".json":
+        return False
+    from bpmcli.io import logs
+
+    with path.open("rb") as f:
+        return logs.recognised(f.read(4096)) is not None
 
 
 def _is_companion(path: str) -> bool:
