@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 from bpmcli.cli import console
 from bpmcli.errors import BpmError, DataError
 
+NAMED = 5
+"""Failed inputs that the last line names."""
+
 
 class Failure(NamedTuple):
     """An input that gave no result."""
@@ -36,6 +39,14 @@ class Outcomes:
         error = error if name in error.message else error.at(name)
         console.show_error(error)
         self.failures.append(Failure(name, error))
+
+    def sum_up(self) -> None:
+        """At the end of a batch: how many failed, and which, because their errors may be far up."""
+        if self.failures and self.inputs > 1:
+            names = ", ".join(failure.input for failure in self.failures[:NAMED])
+            more = f" and {len(self.failures) - NAMED} more" if len(self.failures) > NAMED else ""
+            done = self.inputs - len(self.failures)
+            console.note(f"{done} of {self.inputs} inputs done, {len(self.failures)} failed: {names}{more}")
 
     def exit_code(self) -> int:
         """0 if every input succeeded, 70 after a bug, the failures' own code if nothing succeeded, otherwise 3."""

@@ -43,6 +43,12 @@ class Scale(NamedTuple):
         return each_shared(task, items, self)
 
 
+def name_of(item: Any) -> str:
+    """The file that an item is about, for messages."""
+    inner = getattr(item, "item", item)
+    return getattr(inner, "path", None) or str(inner)[:200]
+
+
 def outcome(function: Callable[[Item], Result], item: Item) -> Result | BpmError:
     """A bad item is a result too: it must not stop the others."""
     try:
@@ -54,28 +60,25 @@ def outcome(function: Callable[[Item], Result], item: Item) -> Result | BpmError
     except Exception as error:
         if isinstance(error, OSError) and error.strerror:
             return DataError(
-                f"{error.filename or _name(item)}: {error.strerror}", "is the disk full, or the file gone?"
+                f"{error.filename or name_of(item)}: {error.strerror}", "is the disk full, or the file gone?"
             )
         if os.environ.get("BPMCLI_DEBUG"):
             raise
-        text = f"{_name(item)}: internal error: {type(error).__name__}: {error}"
+        text = f"{name_of(item)}: internal error: {type(error).__name__}: {error}"
         return BpmError(text, "this is a bug; BPMCLI_DEBUG=1 shows where")
-
-
-def _name(item: object) -> str:
-    return str(getattr(item, "path", None) or item)[:200]
 
 
 def work(function: Callable[[Item], Result], items: Iterable[Item], jobs: int = 1) -> Iterator[Result | BpmError]:
     """`function` over every item, `jobs` at a time (0: one per core), in order."""
     todo = list(items)
     jobs = min(jobs or os.cpu_count() or 1, len(todo))
+    if len(todo) == 1:
+        return iter([outcome(function, todo[0])])
     if jobs <= 1:
-        yield from (outcome(function, item) for item in todo)
-        return
+        return (outcome(function, item) for item in todo)
     from bpmcli.engines.processes import map_processes
 
-    yield from map_processes(partial(outcome, function), todo, jobs, _chunk(len(todo), jobs))
+    return map_processes(partial(outcome, function), todo, jobs, _chunk(len(todo), jobs), name_of)
 
 
 def _chunk(items: int, jobs: int) -> int:

@@ -1,55 +1,131 @@
-"""A pool of processes that leaves nothing behind: not when it is interrupted, not when its parent is killed."""
+"""A pool of processes that leaves nothing behind: not when it is interrupted, not when its parent is killed.
+
+Not concurrent.futures: there a worker that dies takes the whole pool with it. Here every worker has a pipe of its
+own, so the item that killed it is known. That item fails, a new worker takes its place, and the rest is done.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from multiprocessing import active_children, get_context, parent_process, resource_tracker
-from multiprocessing.connection import wait
+from contextlib import contextmanager, suppress
+from multiprocessing import get_context, parent_process, resource_tracker
+from multiprocessing.connection import Connection, wait
 from time import monotonic
 from typing import Any
 
-from bpmcli.errors import BpmError
+from bpmcli.errors import BpmError, DataError
 
 GRACE = 10.0
-"""Seconds for workers to remove their temporary files and go."""
+"""Seconds for workers to remove their temporary files and end."""
 
 TERMINATED = 128 + signal.SIGTERM
 
 _busy = threading.Event()
-"""In a worker: an item is in the works, and may have temporary files."""
+"""In a worker: an item is being processed, and may have temporary files."""
 
 
-def map_processes(function: Callable[[Any], Any], items: Sequence[Any], jobs: int, chunk: int) -> Iterator[Any]:
-    """`function` over every item in so many processes, results in order. Whatever ends this early ends the workers."""
-    others = active_children()
-    # spawn: arrow's threads do not survive a fork.
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_start_worker)
+class _Worker:
+    """A process, the pipe to it, and the positions of the items that it was given."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        # spawn: arrow's threads do not survive a fork.
+        context = get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs, function), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.todo: deque[int] = deque()
+        self.ready = False
+
+    def give(self, places: Sequence[int], items: Sequence[Any]) -> None:
+        self.todo.extend(places)
+        with suppress(OSError):  # it has died: found when its result is due
+            self.pipe.send([items[place] for place in places])
+
+    def receive(self) -> Any:
+        """The next result; EOFError if the process has ended."""
+        try:
+            return self.pipe.recv()
+        except OSError:
+            raise EOFError from None
+
+
+def map_processes(
+    function: Callable[[Any], Any], items: Sequence[Any], jobs: int, chunk: int, name: Callable[[Any], str] = str
+) -> Iterator[Any]:
+    """`function` over every item in so many processes, results in order. Whatever ends this early ends the workers.
+
+    An item whose worker dies (for lack of memory, or because a damaged file crashed a library) gives a DataError.
+    """
+    waiting = deque(range(len(items)))
+    done: dict[int, Any] = {}
+    workers: list[_Worker] = []
     try:
         with interrupts_held({signal.SIGINT, signal.SIGTERM}):
-            runs = [items[start : start + chunk] for start in range(0, len(items), chunk)]
-            # Not pool.map, which cancels what is pending: a pool that loses its workers then trips over it.
-            pending = [pool.submit(_work, function, run) for run in runs]
-        pending.reverse()
-        while pending:
-            yield from pending.pop().result()
-    except BaseException as error:
-        _stop([worker for worker in active_children() if worker not in others])
-        if isinstance(error, BrokenProcessPool):
-            raise BpmError("a worker process died, perhaps for lack of memory", "use a smaller -j") from None
-        raise
+            workers += [_Worker(function) for _ in range(jobs)]
+        for place in range(len(items)):
+            while place not in done:
+                _collect(workers, waiting, items, done, chunk, function, name)
+            yield done.pop(place)
+        for worker in workers:
+            with suppress(OSError):
+                worker.pipe.send(None)
+        _await(workers)
     finally:
-        pool.shutdown()
+        _stop(workers)
+
+
+def _collect(
+    workers: list[_Worker], waiting: deque[int], items: Sequence[Any], done: dict[int, Any], chunk: int,
+    function: Callable[[Any], Any], name: Callable[[Any], str],
+) -> None:  # fmt: skip
+    """Wait for results and hand out more items; replace workers that died."""
+    by_pipe = {worker.pipe: worker for worker in workers}
+    for pipe in wait(list(by_pipe)):
+        worker = by_pipe[pipe]  # type: ignore[index]
+        try:
+            result = worker.receive()
+            if worker.ready:
+                done[worker.todo.popleft()] = result
+            worker.ready = True
+        except EOFError:
+            worker.process.join()
+            if not worker.ready:
+                raise BpmError(
+                    f"a worker process ended as it started ({_how(worker.process.exitcode)})", "use a smaller -j"
+                ) from None
+            if worker.todo:
+                place = worker.todo.popleft()
+                done[place] = _lost(name(items[place]), worker.process.exitcode)
+                waiting.extendleft(reversed(worker.todo))
+            with interrupts_held({signal.SIGINT, signal.SIGTERM}):
+                workers[workers.index(worker)] = worker = _Worker(function)
+            continue
+        if not worker.todo and waiting:
+            worker.give([waiting.popleft() for _ in range(min(chunk, len(waiting)))], items)
+
+
+def _lost(name: str, code: int | None) -> DataError:
+    hint = "was it changed while it was read, or is it damaged? Other files were not affected"
+    if code == -signal.SIGKILL:
+        hint = "perhaps memory ran out: use a smaller -j"
+    return DataError(f"{name}: the worker process died ({_how(code)})", hint)
+
+
+def _how(code: int | None) -> str:
+    if code is not None and code < 0:
+        with suppress(ValueError):
+            return signal.Signals(-code).name
+    return f"exit code {code}"
 
 
 @contextmanager
 def interrupts_held(signals: set[signal.Signals]) -> Iterator[None]:
-    """What comes now is delivered at the end; processes and threads that start now hold it back on and on."""
+    """Block these signals until the end of the block; processes started meanwhile inherit that."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
@@ -62,22 +138,52 @@ def interrupts_held(signals: set[signal.Signals]) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _stop(workers: Sequence[Any]) -> None:
-    for worker in workers:
-        worker.terminate()
-    running = {worker.sentinel: worker for worker in workers}
+def _await(workers: Sequence[_Worker]) -> list[_Worker]:
+    """Those that are still running after the time of grace."""
+    running = {worker.process.sentinel: worker for worker in workers if worker.process.is_alive()}
     end = monotonic() + GRACE
     while running and (gone := wait(list(running), max(0.0, end - monotonic()))):
         for sentinel in gone:
-            del running[sentinel]
-    for worker in running.values():
-        worker.kill()
+            del running[sentinel]  # type: ignore[arg-type]
+    return list(running.values())
+
+
+def _stop(workers: Sequence[_Worker]) -> None:
+    for worker in workers:
+        if worker.process.is_alive():
+            worker.process.terminate()
+    for worker in _await(workers):
+        worker.process.kill()
+    for worker in workers:
+        worker.process.join()
+        worker.pipe.close()
+
+
+def _serve(pipe: Connection, function: Callable[[Any], Any]) -> None:
+    """In a worker: results of every item of every list, until there is none."""
+    _start_worker()
+    pipe.send(None)  # ready
+    while (items := pipe.recv()) is not None:
+        for item in items:
+            _busy.set()
+            try:
+                result = function(item)
+            except SystemExit:
+                os._exit(TERMINATED)  # by now the temporary files are gone
+            finally:
+                _busy.clear()
+            try:
+                pipe.send(result)
+            except BrokenPipeError:
+                os._exit(TERMINATED)  # the parent has gone
+            except Exception as error:
+                pipe.send(BpmError(f"internal error: a result cannot be sent: {error}"))
 
 
 def _start_worker() -> None:
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "1")
-    # Ctrl-C reaches every process of a terminal; the parent alone says what it means.
+    # Ctrl-C reaches every process of a terminal; only the parent reacts to it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _leave)
     if hasattr(signal, "pthread_sigmask"):
@@ -96,14 +202,3 @@ def _leave(number: int, frame: Any) -> None:
     if not _busy.is_set():
         os._exit(TERMINATED)
     raise SystemExit(TERMINATED)
-
-
-def _work(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    """In a worker. The pool would take an exit for a result: by then temporary files are gone, so this is the end."""
-    _busy.set()
-    try:
-        return [function(item) for item in items]
-    except SystemExit:
-        os._exit(TERMINATED)
-    finally:
-        _busy.clear()

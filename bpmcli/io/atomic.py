@@ -18,6 +18,11 @@ from bpmcli.errors import DataError
 from bpmcli.io.remote import is_remote, local_path
 from bpmcli.io.stdout import data_stream
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 STDOUT = "-"
 PART = ".part"
 
@@ -32,15 +37,13 @@ def atomic_path(path: str) -> Iterator[str]:
         with _sent(path) as name:
             yield name
         return
-    try:
+    handle, name = -1, ""
+    try:  # from the first moment on: a signal may come as soon as the file is there
         target.parent.mkdir(parents=True, exist_ok=True)
         remove_stale(target)
         handle, name = tempfile.mkstemp(prefix=f".{target.name[:80]}.", suffix=PART, dir=target.parent)
         if not _lock(handle):
             os.close(handle)  # Windows renames no open file
-    except OSError as error:
-        raise _cannot_write(path, error) from None
-    try:
         yield name
         umask = os.umask(0)
         os.umask(umask)
@@ -75,9 +78,7 @@ def remove_stale(target: Path) -> None:
 
 def _lock(handle: int) -> bool:
     """Lock an open file until it is closed; False if another process has it. Windows cannot: nothing is stale there."""
-    try:
-        import fcntl
-    except ImportError:
+    if fcntl is None:
         return False
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

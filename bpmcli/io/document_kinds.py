@@ -120,5 +120,5 @@ DRAWS = Kind("bpmcli/draws", 1, "written by `bpmcli compare --resume`", {"settin
 DRAW = {"draw": TEXT, "values": Each(Maybe(NUMBER))}
 """A line of such a file after the first."""
 
-OUTPUT = {"output": TEXT, "origin": OBJECT, "size": COUNT, "checksum": TEXT}
+OUTPUT = {"output": TEXT, "origin": TEXT, "size": COUNT, "checksum": TEXT}
 """A line in the record of an output directory."""

@@ -11,6 +11,9 @@ from bpmcli.io.formats.reader import Reader
 
 GZIP = b"\x1f\x8b"
 
+LOG_SUFFIXES = (".jsonl", ".json", ".eval", ".jsonl.gz", ".ndjson", "")
+"""What evaluation logs are called. Other files are not looked into, because reading them should start quickly."""
+
 
 def open_reader(path: str, input_format: str | None = None) -> Reader:
     """The reader of a file, directory, stream or remote object."""
@@ -24,7 +27,9 @@ def open_reader(path: str, input_format: str | None = None) -> Reader:
     elif "://" not in path and not os.path.exists(path):
         raise DataError("no such file" if path else "an empty name")
     if input_format:
-        return reader_named(input_format)(path)
+        from bpmcli.io import logs
+
+        return (logs.named(input_format) or reader_named(input_format))(path)
     if os.path.isdir(path):
         return _folder(path)
     suffix = "" if stream else suffix_of(path)
@@ -32,6 +37,8 @@ def open_reader(path: str, input_format: str | None = None) -> Reader:
     if named is not None and "://" in path:
         return named(path)  # saves a request
     head = _head(path, HEAD)
+    if suffix in LOG_SUFFIXES and head is not None and (log := _log(head)) is not None:
+        return log(path)
     if named is not None and (head is None or not head.strip() or named.recognises(head)):
         return named(path)
     return _by_content_or_suffix(head, named, suffix)(path)
@@ -55,6 +62,13 @@ def _folder(path: str) -> Reader:
     if is_dataset(path):
         return ArrowStreamReader(path)
     raise DataError("is a directory")
+
+
+def _log(head: bytes) -> type[Reader] | None:
+    """The reader of an evaluation log."""
+    from bpmcli.io import logs
+
+    return logs.recognised(unzipped(head) if head.startswith(GZIP) else head)
 
 
 def _unnamed(found: type[Reader] | None, head: bytes | None, suffix: str) -> type[Reader]:

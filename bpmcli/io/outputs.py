@@ -1,21 +1,15 @@
-"""Where outputs of many inputs go, and whether they are still up to date."""
+"""Which file each input is written to, and which inputs are left out or spared."""
 
 from __future__ import annotations
 
-import json
+import glob
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from bpmcli import __version__
 from bpmcli.errors import UsageError
-from bpmcli.io.documents import dumps
 from bpmcli.io.paths import Input
-from bpmcli.io.writers import write_text
-
-RECORD = ".bpmcli-outputs.json"
-"""Lies in the output folder: what each output was made from."""
+from bpmcli.io.remote import is_remote, local_path
 
 
 def output_paths(items: Sequence[Input], folder: str, suffixes: Sequence[str]) -> list[str]:
@@ -42,47 +36,60 @@ def output_paths(items: Sequence[Input], folder: str, suffixes: Sequence[str]) -
 
 
 def spare_inputs(items: Sequence[Input], *targets: str | None) -> None:
-    """Refuse to write onto an input, also through links."""
+    """Refuse to write onto an input, also through links or another spelling of its path."""
+    remote = {item.path for item in items if is_remote(item.path)}
+    local = {_identity(item.path) for item in items if os.path.exists(item.path)}
     for target in targets:
-        if target in (None, "-") or not os.path.exists(target):
+        if target is None or target == "-":
             continue
-        for item in items:
-            if os.path.exists(item.path) and os.path.samefile(item.path, target):
-                raise UsageError(f"{target} is the input itself", "write to another file")
+        place = local_path(target)
+        if target in remote or (os.path.exists(place) and _identity(place) in local):
+            raise UsageError(f"{target} is the input itself", "write to another file or directory")
 
 
-class Record:
-    """What the outputs of a folder were made from: inputs, parameters and options."""
-
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
-        try:
-            with open(os.path.join(folder, RECORD), encoding="utf-8") as f:
-                document = json.load(f)
-            self.made: dict[str, Any] = dict(document["outputs"]) if document.get("version") == 1 else {}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            self.made = {}
-
-    def key(self, target: str) -> str:
-        return os.path.relpath(target, self.folder)
-
-    def is_current(self, target: str, origin: Mapping[str, Any]) -> bool:
-        return os.path.exists(target) and self.made.get(self.key(target)) == dict(origin)
-
-    def save(self, fresh: Mapping[str, Mapping[str, Any]]) -> None:
-        """Remember newly made outputs."""
-        if not fresh:
-            return
-        self.made |= {self.key(target): dict(origin) for target, origin in fresh.items()}
-        document = {"schema": "bpmcli/outputs", "version": 1, "tool": f"bpmcli {__version__}", "outputs": self.made}
-        write_text(os.path.join(self.folder, RECORD), dumps(document))
+def _identity(path: str) -> tuple[int, int]:
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
 
 
-def origin_of(path: str, **made_with: Any) -> dict[str, Any]:
-    """An input as it is now, and what is done to it."""
-    try:
-        status = os.stat(path)
-        now = {"size": status.st_size, "modified": status.st_mtime_ns}
-    except OSError:
-        now = {}
-    return {"input": os.path.abspath(path), **now, **made_with}
+def without_outputs(items: Sequence[Input], arguments: Sequence[str], folder: str) -> list[Input]:
+    """The inputs apart from outputs of an earlier run: files below `folder` that a search found on its way.
+
+    A file that was named is always an input, and so is one below a folder that holds all that was searched.
+    """
+    named = {local_path(argument) for argument in arguments}
+    searched = [base for argument in named if (base := _searched(argument))]
+    outputs = [base for base in searched if _is_below(folder, base)]
+    kept = [
+        item
+        for item in items
+        if item.path in named
+        or not _is_below(item.path, folder)
+        or not any(_is_below(item.path, base) for base in outputs)
+    ]
+    if items and not kept:
+        raise UsageError(f"all {len(items)} inputs are below {folder}, where outputs go", "name another --output-dir")
+    same = [base for base in searched if os.path.abspath(base) == os.path.abspath(folder)]
+    if same:
+        raise UsageError(
+            f"--output-dir {folder} is also where the inputs are: they would be replaced",
+            f"--output-dir {os.path.join(folder, 'calibrated')}",
+        )
+    return kept
+
+
+def _searched(argument: str) -> str | None:
+    """The directory that an argument searches; None for a single file."""
+    if os.path.isdir(argument):
+        return argument
+    if is_remote(argument) or os.path.exists(argument) or not glob.has_magic(argument):
+        return None
+    plain = argument
+    while glob.has_magic(plain):
+        plain = os.path.dirname(plain)
+    return plain or os.curdir
+
+
+def _is_below(path: str, folder: str) -> bool:
+    folder = os.path.abspath(folder)
+    return os.path.abspath(path).startswith(folder if folder.endswith(os.sep) else folder + os.sep)

@@ -21,7 +21,14 @@ class Input(NamedTuple):
     """A file, and where it lies below the directory it was found in."""
 
     path: str
+    """As it was given, for messages."""
     relative: str
+    location: str | None = None
+    """Where to read it, if that differs: an absolute path for workers in other directories."""
+
+    @property
+    def place(self) -> str:
+        return self.location or self.path
 
 
 def expand(arguments: Iterable[str]) -> list[Input]:
@@ -49,7 +56,7 @@ def _expand_folder(argument: str) -> list[Input]:
     sets = [argument] if is_dataset(argument) else splits(argument)
     if sets:
         return [Input(path, os.path.basename(os.path.normpath(path))) for path in sets]
-    files = sorted(str(p) for p in Path(argument).rglob("*") if p.is_file() and _is_input(p.name))
+    files = sorted(str(p) for p in Path(argument).rglob("*") if p.is_file() and (_is_input(p.name) or _is_log(p)))
     files = [f for f in files if not _is_companion(f)]
     files = [f for f in files if not any(part.startswith(".") for part in Path(f).relative_to(argument).parts)]
     if not files:
@@ -72,6 +79,10 @@ def _read_now(argument: str) -> None:
 def _expand_one(argument: str) -> list[Input]:
     if argument == STDIN:
         return [Input(STDIN, "stdin")]
+    if argument[:7].lower() == "file://":
+        from bpmcli.io.remote import local_path
+
+        return _expand_one(local_path(argument))
     if "://" in argument:
         return _expand_remote(argument)
     if os.path.isdir(argument):
@@ -88,6 +99,18 @@ def _expand_one(argument: str) -> list[Input]:
         return [Input(name, os.path.basename(argument) + name[len(argument) :].replace(SEPARATOR, "/"))
                 for name in groups(argument)]  # fmt: skip
     return [Input(argument, os.path.basename(argument))]
+
+
+def _is_log(path: Path) -> bool:
+    """Whether a JSON file is an evaluation log; lm-evaluation-harness writes its results beside its samples."""
+    if suffix_of(path.name) == ".eval":
+        return True
+    if suffix_of(path.name) != ".json":
+        return False
+    from bpmcli.io import logs
+
+    with path.open("rb") as f:
+        return logs.recognised(f.read(4096)) is not None
 
 
 def _is_companion(path: str) -> bool:

@@ -88,7 +88,7 @@ def read_rows(
         if rows.weights is not None and not rows.weights.any():
             raise DataError(f"all weights in '{layout.weight}' are zero", "name another column with --weight")
         shares = None if rows.n < 100 else (float(rows.hits.mean()), float((rows.log_odds > CONFIDENT).mean()))
-        return Loaded(rows, layout, tuple(notices_of(odd, shares, layout)), reader.metadata)
+        return Loaded(rows, layout, (*reader.notices(), *notices_of(odd, shares, layout)), reader.metadata)
     except BpmError as error:
         raise error.at(path if path != "-" else "standard input") from None
 

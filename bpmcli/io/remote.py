@@ -189,6 +189,20 @@ def _listing(filesystem: Any, inner: str, spec: bool, scheme: str) -> list[str] 
     return sorted(scheme + i.path for i in infos if i.type == fs.FileType.File)
 
 
+def read_objects(folder: str) -> list[bytes]:
+    """The content of every object in a remote folder; empty if there is no such folder."""
+    filesystem, inner, spec = _filesystem(folder)
+    with reaching(folder):
+        if spec:
+            filesystem.invalidate_cache()
+            if not filesystem.isdir(inner):
+                return []
+            found = filesystem.cat(filesystem.find(inner), on_error="omit")
+            return list(found.values()) if isinstance(found, dict) else [found]
+        paths = _listing(filesystem, inner, spec, "")
+        return [filesystem.open_input_file(path).readall() for path in paths or []]
+
+
 def upload(local: str, path: str) -> None:
     """A finished local file to its place; stores show it only when it is complete."""
     import shutil

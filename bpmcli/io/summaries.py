@@ -44,6 +44,8 @@ class Summarised(NamedTuple):
     @property
     def whole(self) -> Summary:
         """All groups as one."""
+        if not self.tables:
+            raise DataError("all weights are zero", "name another column with --weight")
         return merge_all(self.tables[name] for name in sorted(self.tables))
 
 

@@ -35,6 +35,8 @@ def write_summary(path: str, found: Summarised) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    if not found.tables:
+        raise DataError("all weights are zero", "name another column with --weight")
     names = sorted(found.tables)
     tables = [found.tables[name] for name in names]
     sizes = [table.cells.size for table in tables]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,13 +16,17 @@ from bpmcli.core.calibrators.marginal import calibrate_marginals
 from bpmcli.core.data.notices import Notice, notice
 from bpmcli.core.data.rows import EVENT, Rows
 from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, sigmoid
-from bpmcli.errors import BpmError, DataError
+from bpmcli.errors import BpmError, DataError, UsageError
 from bpmcli.io.columns import Lists
 from bpmcli.io.formats import suffix_of
 from bpmcli.io.layout import NAMES, InputOptions, Layout, understand
 from bpmcli.io.opening import open_reader
+from bpmcli.io.output_record import OutputRecord, origin_of, record_output
+from bpmcli.io.outputs import output_paths, spare_inputs, without_outputs
 from bpmcli.io.params import Params
+from bpmcli.io.paths import expand
 from bpmcli.io.readers import SUMMARY_KEY, stream_rows
+from bpmcli.io.remote import local_path
 from bpmcli.io.writers import open_writer
 
 RENAMED = (("logprob", "prob"), ("log_prob", "prob"), ("logit", "prob"))
@@ -30,6 +34,19 @@ RENAMED = (("logprob", "prob"), ("log_prob", "prob"), ("logit", "prob"))
 
 UNSEEN_SHOWN = 5
 """How many groups without a calibrator a notice names."""
+
+
+class Job(NamedTuple):
+    """One file to calibrate."""
+
+    path: str
+    output: str
+    suffix: str
+    """Of the output's format; "" if only reading the input tells it."""
+    folder: str | None = None
+    """Where the output is recorded, if it is one of many."""
+    origin: str = ""
+    """What the output is made from, see `io.output_record`."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +68,38 @@ class ApplyFile:
     options: InputOptions
     allow_argmax_change: bool = False
 
-    def __call__(self, job: tuple[str, str, str]) -> Applied:
-        """`job` is (input, output, suffix that names the output's format)."""
-        path, output, suffix = job
+    def __call__(self, job: Job) -> Applied:
         try:
-            return self._run(path, output, suffix)
+            done = self._run(job.path, job.output, job.suffix)
         except BpmError as error:
-            raise error.at("standard input" if path == "-" else path) from None
+            raise error.at("standard input" if job.path == "-" else job.path) from None
+        if job.folder is not None:
+            record_output(job.folder, job.output, job.origin)
+        return done
+
+    def plan(
+        self, arguments: Sequence[str], output: str | None, folder: str | None, force: bool = False
+    ) -> tuple[list[Job], int]:
+        """What is to be done for inputs as given on the command line, and how many outputs are up to date already."""
+        items = expand(arguments)
+        if folder is None:
+            if len(items) > 1:
+                raise UsageError(f"{len(items)} inputs need {len(items)} outputs", "--output-dir DIR")
+            spare_inputs(items, output)
+            return [Job(item.path, output or "-", output_suffix(item.path, output)) for item in items], 0
+        folder = local_path(folder)
+        items = without_outputs(items, arguments, folder)
+        suffixes = [output_suffix(item.path, None) for item in items]
+        targets = output_paths(items, folder, suffixes)
+        spare_inputs(items, *targets)
+        made_with = [self.params.document, asdict(self.options), self.allow_argmax_change]
+        record = OutputRecord(folder)
+        jobs = [
+            Job(item.path, target, suffix, folder, origin_of(item.path, made_with))
+            for item, target, suffix in zip(items, targets, suffixes, strict=True)
+        ]
+        todo = [job for job in jobs if force or not record.is_current(job.output, job.origin)]
+        return todo, len(jobs) - len(todo)
 
     def _run(self, path: str, output: str, suffix: str) -> Applied:
         calibrator = self.params.calibrator
@@ -228,4 +270,4 @@ def output_suffix(path: str, out: str | None) -> str:
         return suffix_of(out)
     # What standard input holds is known once it is read.
     suffix = "" if path == "-" else suffix_of(path)
-    return {".npy": ".npz"}.get(suffix, suffix)
+    return {".npy": ".npz", ".eval": ".jsonl", ".json": ".jsonl"}.get(suffix, suffix)

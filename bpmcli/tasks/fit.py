@@ -43,7 +43,7 @@ class FitFile:
 
     def __call__(self, item: Input) -> tuple[dict[str, Any], tuple[Notice, ...]]:
         mode = "exact" if self.distributions and self.mode == "auto" else self.mode
-        read = read_rows(item.path, self.options, distributions=self.distributions, mode=mode, missed=True)
+        read = read_rows(item.place, self.options, distributions=self.distributions, mode=mode, missed=True)
         return self.finish(item, read)
 
     def finish(self, item: Input, loaded: Loaded) -> tuple[dict[str, Any], tuple[Notice, ...]]:
@@ -60,7 +60,7 @@ class FitFile:
         fitted = groups.pooled if groups else fit_calibrator(self.method, rows, self.fit)
         reduced = rows.sample.from_summary
         inputs = [
-            {"name": item.path, "sha256": None if reduced and _costly(item.path) else checksum(item.path)}
+            {"name": item.path, "sha256": None if reduced and _costly(item.place) else checksum(item.place)}
             for item in items
         ]
         marginal = self.grouping is not None and self.grouping.kind == MARGINAL

@@ -52,7 +52,7 @@ class MeasureFile:
     mode: str = "exact"
 
     def __call__(self, item: Input) -> list[Measurement]:
-        return self.finish(item, read_rows(item.path, self.options, mode=self.mode))
+        return self.finish(item, read_rows(item.place, self.options, mode=self.mode))
 
     def finish(self, item: Input, loaded: Loaded) -> list[Measurement]:
         """The records of a file that is already read."""

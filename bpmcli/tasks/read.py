@@ -23,7 +23,7 @@ class Read:
     """Also the scores of wrong rows."""
 
     def __call__(self, item: Input) -> Loaded:
-        return read_rows(item.path, self.options, distributions=self.distributions, mode=self.mode, missed=self.missed)
+        return read_rows(item.place, self.options, distributions=self.distributions, mode=self.mode, missed=self.missed)
 
 
 def pooled(loaded: Sequence[Loaded], paths: Sequence[str]) -> tuple[Rows, tuple[Notice, ...]]:

@@ -26,7 +26,7 @@ class Summarise:
     options: InputOptions
 
     def __call__(self, piece: Piece) -> Summarised:
-        return summarise_path(piece.item.path, self.options, piece.part)
+        return summarise_path(piece.item.place, self.options, piece.part)
 
 
 @dataclass(frozen=True)

@@ -132,6 +132,47 @@ def test_commands_run_on_the_cluster(cluster, files, run):
     assert Path("a.parquet").read_bytes() == Path("b.parquet").read_bytes()
 
 
+def test_workers_read_the_users_file_and_no_other(cluster, tmp_path, run, monkeypatch):
+    """FINDINGS A13: a relative path named another file on the worker, silently."""
+    rng = np.random.default_rng(0)
+    for folder, n in (("here", 500), ("there", 700)):
+        (tmp_path / folder).mkdir()
+        np.savez(tmp_path / folder / "a.npz", confidence=rng.random(n), hit=rng.random(n) < 0.5)
+    client = cluster.get_client()
+    before = client.run(os.getcwd)
+    client.run(os.chdir, str(tmp_path / "there"))
+    try:
+        monkeypatch.chdir(tmp_path / "here")
+        on = ("--engine", "dask", "--scheduler", cluster.scheduler_address, "-m", "ece", "-f", "json", "-q")
+        ran = run("metrics", "a.npz", *on)
+        assert ran.out == run("metrics", "a.npz", "-m", "ece", "-f", "json", "-q").out
+        run("summarize", "a.npz", "-o", "cells.parquet", *on[:4])
+        assert "rows in" not in run("metrics", "cells.parquet", *on).err
+        assert "standard input" in run("metrics", "-", *on, code=2).err
+    finally:
+        client.run(os.chdir, next(iter(before.values())))
+        client.close()
+
+
+def test_a_worker_that_sees_another_file_says_so(tmp_path):
+    from bpmcli.engines.dask import Located, OnWorker
+    from bpmcli.io.paths import Input
+
+    path = tmp_path / "a.csv"
+    path.write_text("confidence,hit\n0.5,1\n")
+    located = Located.of(Input(str(path), "a.csv"))
+    assert OnWorker(lambda item: item.place)(located) == str(path)
+    path.write_text("confidence,hit\n0.6,1\n")
+    with pytest.raises(DataError, match=r"has another file at .* \(of the same size\)"):
+        OnWorker(len)(located)
+    path.write_text("confidence,hit\n0.6,1\n0.1,0\n")
+    with pytest.raises(DataError, match="27 bytes, and here 21"):
+        OnWorker(len)(located)
+    path.unlink()
+    with pytest.raises(DataError, match=r"cannot read .* \(No such file"):
+        OnWorker(len)(located)
+
+
 def test_no_scheduler_is_a_sentence(files):
     pytest.importorskip("distributed")
     from bpmcli.engines import dask

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from multiprocessing import active_children
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from conftest import PATIENCE, session, until
 from pyarrow import csv
 
 from bpmcli.engines.local import work
-from bpmcli.errors import BpmError
+from bpmcli.errors import BpmError, DataError
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
 
@@ -107,12 +108,60 @@ def test_workers_follow_a_killed_parent(files):
 
 
 def _die(item: int) -> int:
-    if item == 3:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return item
+    if item % 10 == 3:
+        os.kill(os.getpid(), signal.SIGKILL if item < 20 else signal.SIGBUS)
+    return item * item
 
 
-def test_a_worker_that_dies_is_a_sentence():
-    # What a full memory does to a worker.
-    with pytest.raises(BpmError, match="a worker process died"):
-        list(work(_die, range(8), 2))
+@pytest.mark.parametrize("count", [8, 37])
+def test_a_worker_that_dies_costs_its_item_and_no_other(count):
+    """What a full memory, or a file cut off while it is read, does to a worker."""
+    results = list(work(_die, range(count), 2))
+    for item, result in enumerate(results):
+        if item % 10 != 3:
+            assert result == item * item
+            continue
+        assert isinstance(result, DataError)
+        how = "SIGKILL" if item < 20 else "SIGBUS"
+        assert result.message == f"{item}: the worker process died ({how})"
+        assert ("memory" in (result.hint or "")) == (item < 20)
+    assert len(results) == count
+
+
+def _exit(item: int) -> int:
+    os._exit(7)
+
+
+def test_workers_may_all_die():
+    results = list(work(_exit, range(5), 2))
+    assert [r.message for r in results] == [f"{i}: the worker process died (exit code 7)" for i in range(5)]
+
+
+def _unpicklable(item: int) -> object:
+    return (lambda: None) if item == 1 else item
+
+
+def test_a_result_that_cannot_be_sent_is_one_failure():
+    results = list(work(_unpicklable, range(4), 2))
+    assert [r for r in results if not isinstance(r, BpmError)] == [0, 2, 3]
+    assert "cannot be sent" in results[1].message
+
+
+class DiesOnArrival:
+    """Cannot be unpickled: the worker ends before it is ready."""
+
+    def __reduce__(self):
+        return os._exit, (9,)
+
+
+def test_workers_that_cannot_start_are_a_sentence():
+    with pytest.raises(BpmError, match=r"ended as it started \(exit code 9\)"):
+        list(work(DiesOnArrival(), range(4), 2))
+    until(lambda: not [p for p in active_children() if p.is_alive()])
+
+
+def test_a_reader_that_goes_early_ends_the_workers():
+    results = work(_die, [0, 1, 2, 4, 5, 6], 2)
+    assert next(results) == 0
+    results.close()
+    assert not active_children()

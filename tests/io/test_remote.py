@@ -7,6 +7,7 @@ import re
 import sys
 import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,8 @@ from bpmcli.errors import BpmError, UsageError
 from bpmcli.io.paths import expand
 from bpmcli.io.remote import is_remote
 from bpmcli.io.writers import open_writer
+
+NUMBERS = count()
 
 
 @pytest.fixture
@@ -33,8 +36,9 @@ def bucket(monkeypatch):
     import s3fs
 
     s3fs.S3FileSystem.clear_instance_cache()
-    s3fs.S3FileSystem().mkdir("scores")
-    yield "s3://scores"
+    name = f"scores{next(NUMBERS)}"  # servers of one process share their buckets
+    s3fs.S3FileSystem().mkdir(name)
+    yield f"s3://{name}"
     server.stop()
     s3fs.S3FileSystem.clear_instance_cache()
 
@@ -71,6 +75,71 @@ def test_a_bucket_reads_and_writes_like_a_folder(bucket, run):
     assert "no such file" in run("metrics", f"{bucket}/in/none.parquet", code=3).err
     with pytest.raises(BpmError):
         expand([f"{bucket}/in/*.xyz"])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_one_command_writes_to_a_bucket_every_other_reads(bucket, run):
+    """FINDINGS B12."""
+    rng = np.random.default_rng(0)
+    for i in range(3):
+        s = rng.beta(2, 0.4, 500)
+        with open_writer(f"{bucket}/in/{i}.csv") as out:
+            out.write({"confidence": s, "hit": rng.random(500) < s})
+    run("fit", f"{bucket}/in/0.csv", "-o", f"{bucket}/p.json")
+    run("apply", f"{bucket}/p.json", f"{bucket}/in/0.csv", "-o", "local.csv")
+    batch = ("apply", f"{bucket}/p.json", f"{bucket}/in", "--output-dir", f"{bucket}/out")
+    assert run(*batch).err.count(" -> ") == 6  # twice a line
+    assert "3 of 3 outputs are up to date" in run(*batch).err
+    with open_writer(f"{bucket}/out/1.csv") as out:
+        out.write({"confidence": np.array([0.5])})
+    with open_writer(f"{bucket}/in/2.csv") as out:
+        out.write({"confidence": s, "hit": rng.random(500) < s})
+    assert "1 of 3 outputs are up to date" in run(*batch).err
+    again = run("metrics", f"{bucket}/out", "-q", "-m", "ece", "-f", "json").out
+    assert len(json.loads(again)["results"]) == 3
+    from bpmcli.io.atomic import write_text
+
+    write_text(f"{bucket}/base.json", run("metrics", "local.csv", "-m", "ece", "-f", "json").out)
+    run("metrics", "local.csv", "--baseline", f"{bucket}/base.json", "--max-increase", "ece=0", "-q")
+    assert "no such file" in run("apply", f"{bucket}/none.json", "local.csv", code=3).err
+    run("apply", f"{bucket}/p.json", f"{bucket}/in/0.csv", "-o", f"{bucket}/in/0.csv", code=2)
+    run("compare", "metrics", "--truth", f"{bucket}/p.json", "-n", 120, "--runs", 1)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("trouble", ["down", "anonymous"])
+def test_a_store_that_cannot_be_reached_is_a_sentence(run, monkeypatch, trouble):
+    """FINDINGS B11: exit code 3, not 70, without credentials or with the server down."""
+    s3fs = pytest.importorskip("s3fs")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+        if trouble == "down":
+            monkeypatch.setenv(name, "test")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    monkeypatch.setattr(s3fs.core.S3FileSystem, "retries", 1)
+    s3fs.S3FileSystem.clear_instance_cache()
+    rng = np.random.default_rng(0)
+    np.savez("a.npz", confidence=rng.random(200), hit=rng.random(200) < 0.5)
+    run("fit", "a.npz", "--method", "platt", "-o", "p.json")
+    for arguments in (
+        ["metrics", "s3://none/a.csv"],
+        ["metrics", "s3://none/in/*.csv"],
+        ["apply", "s3://none/p.json", "a.npz", "-o", "b.npz"],
+        ["apply", "p.json", "a.npz", "-o", "s3://none/b.npz"],
+        ["apply", "p.json", "a.npz", "--output-dir", "s3://none/out"],
+        ["fit", "a.npz", "--method", "platt", "-o", "s3://none/p.json"],
+        ["summarize", "a.npz", "-o", "s3://none/cells.parquet"],
+        ["metrics", "a.npz", "--baseline", "s3://none/m.json", "--max-increase", "ece=0"],
+    ):
+        err = run(*arguments, code=3).err
+        assert "s3://none" in err, arguments
+        assert "cannot be reached" in err or "permission denied" in err, err
+        assert "s3://none/a.csv: s3://none/a.csv" not in err
+    s3fs.S3FileSystem.clear_instance_cache()
 
 
 def test_an_unknown_scheme_is_a_sentence():

@@ -233,7 +233,7 @@ def test_a_part_without_weight_is_no_error(tmp_path, monkeypatch):
     assert read_rows(path, InputOptions(weight="w"), mode="summary").rows.n == 1800
     data["w"][:] = 0.0
     pq.write_table(pa.table({k: pa.array(v) for k, v in data.items()}), path, row_group_size=400)
-    with pytest.raises(DataError, match="no rows"):
+    with pytest.raises(DataError, match="all weights are zero"):
         read_rows(path, InputOptions(weight="w"), mode="summary")
 
 

@@ -30,6 +30,18 @@ TEXTS: dict[str, tuple[str, str]] = {
         "{count} {arrays} without a value per row {were} left out of the table: {names}",
         "write npz, which keeps them: -o out.npz",
     ),
+    "samples-skipped": (
+        "{count} of {total} samples {have} no confidence and {were} left out ({why})",
+        "",
+    ),
+    "samples-repeated": (
+        "{rows} rows are repetitions of {samples} samples, so they are not independent: intervals are too narrow",
+        "measure one epoch at a time, or read the intervals as lower limits of the uncertainty",
+    ),
+    "log-remark": (
+        "{count} {rows_}: {what}",
+        "",
+    ),
     "labels-misaligned": (
         "accuracy is {accuracy}, hardly better than chance among {classes} classes, while most confidences exceed 0.8",
         "check that labels and scores belong to the same rows",

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import IO, Any, ClassVar, NamedTuple
 
 from bpmcli.core.data.categorical import Categorical
+from bpmcli.core.data.notices import Notice
 from bpmcli.errors import DataError
 from bpmcli.io.columns import Array, Lists
 
@@ -176,6 +177,10 @@ class Reader:
             if "support range requests" in text:
                 raise DataError("the server does not support range requests", "download it first") from None
             raise DataError(f"cannot be read as {self.label}: {text[:200]}", self.advice()) from None
+
+    def notices(self) -> tuple[Notice, ...]:
+        """What the user should know about the file, once it was read."""
+        return ()
 
     def advice(self) -> str:
         """The hint for a file that cannot be read."""
