@@ -55,6 +55,8 @@ def fit_histograms(sample: Sample, counts: Iterable[int] = COUNTS, variant: str 
         steps = [_authors_steps(sample, count) for count in counts if count < 50]
     else:
         steps = [_steps(sample, count) for count in counts]
+    if not steps:
+        raise FitError("the authors' code fits histograms of fewer than 50 bins only")
     edges, rates = zip(*steps, strict=True)
     return Histograms(edges, rates)
 
