@@ -167,8 +167,9 @@ def test_b03_a_fifo_without_a_writer_ends_with_sigterm(tmp_path):
     process = subprocess.Popen(command("metrics", "pipe.csv"), cwd=tmp_path, env=environment(), stderr=subprocess.PIPE)
     time.sleep(1.5)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=20) == 143
-    assert b"Traceback" not in process.stderr.read()
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 143, err
+    assert b"Traceback" not in err
 
 
 def test_b04_a_full_stderr_does_not_change_the_exit_code(tmp_path):
