@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -49,15 +50,19 @@ def main() -> int:
     reports = []
     indices = list(range(given.first, given.first + given.cases))
     log = given.log.open("w") if given.log else None
-    for report in run_pool(lambda i: make_case(given.seed, i, given.only), indices, given.jobs):
-        reports.append(report)
-        for finding in report.findings:
-            line = {"case": f"{given.seed}:{report.index}", "scenario": report.category, **finding._asdict()}
-            if log:
-                log.write(json.dumps(line) + "\n")
-                log.flush()
-        if sys.stderr.isatty() and len(reports) % 50 == 0:
-            print(f"\r{len(reports)} of {given.cases}", end="", file=sys.stderr)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        for report in run_pool(lambda i: make_case(given.seed, i, given.only), indices, given.jobs):
+            reports.append(report)
+            for finding in report.findings:
+                line = {"case": f"{given.seed}:{report.index}", "scenario": report.category, **finding._asdict()}
+                if log:
+                    log.write(json.dumps(line) + "\n")
+                    log.flush()
+            if sys.stderr.isatty() and len(reports) % 50 == 0:
+                print(f"\r{len(reports)} of {given.cases}", end="", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("interrupted")
     return show(reports, given.seed, time.monotonic() - start)
 
 

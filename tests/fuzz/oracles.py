@@ -135,7 +135,12 @@ def _kept(case: Case, ran: Ran) -> Iterator[Finding]:
 
 
 def _suffix(name: str) -> str:
-    return "." + name.partition(".")[2]
+    return "." + name.rpartition("/")[2].partition(".")[2]
+
+
+def _again(name: str) -> str:
+    """In the same format, which can hold the same values; npy files come out as npz."""
+    return "again" + _suffix(name).replace(".npy", ".npz")
 
 
 COLUMNS = ("--logits", "--probs", "--confidence", "--log-odds", "--label", "--hit", "--prediction", "--weight")
@@ -153,7 +158,13 @@ def follow_up(case: Case, ran: Ran) -> Step | None:
     if ran.argv[0] == "fit" and inputs and target != "-" and not case.damaged and "summary" not in case.name:
         kept = [x for i, a in enumerate(ran.argv[:-1]) if a in COLUMNS[:4] for x in (a, ran.argv[i + 1])]
         kept += ["--skip-missing"] if "--skip-missing" in ran.argv else []
-        return Step(["apply", target, inputs[0], "-q", "-o", "again.jsonl", *kept], None, True)
-    if ran.argv[0] == "apply" and inputs and not set(COLUMNS) & set(ran.argv) and target not in ("-", "again.jsonl"):
-        return Step(["apply", ran.argv[1], target, "-q", "-o", "again.jsonl"], None, True)
+        return Step(["apply", target, inputs[0], "-q", "-o", _again(inputs[0]), *kept], None, True)
+    if (
+        ran.argv[0] == "apply"
+        and inputs
+        and not set(COLUMNS) & set(ran.argv)
+        and target != "-"
+        and not target.startswith("again")
+    ):
+        return Step(["apply", ran.argv[1], target, "-q", "-o", _again(target)], None, True)
     return None

@@ -20,8 +20,10 @@ from fuzz.running import Ran, put_files, run_step
 
 ADDRESS_SPACE = 6 << 30
 """A worker that asks for more gets a MemoryError: the machine must survive what is being tested."""
-PATIENCE = 100.0
-"""Seconds of waiting until a worker counts as hanging; a case that is only slow says so itself."""
+PATIENCE = 60.0
+"""Seconds of processor time after which a worker is hanging; a case that is only slow says so itself."""
+IDLE = 600.0
+"""Seconds of waiting after which it is hanging, whatever it does."""
 CASES_PER_WORKER = 1500
 FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 """Files in memory, where there is such a folder."""
@@ -102,7 +104,21 @@ class _Worker:
         self.process.start()
         theirs.close()
         self.index: int | None = None
-        self.since = time.monotonic()
+        self.begin(None)
+
+    def begin(self, index: int | None) -> None:
+        """A case begins, or none."""
+        self.index, self.since, self.spent = index, time.monotonic(), self._processor_time()
+
+    def _processor_time(self) -> float:
+        try:
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def hangs(self) -> bool:
+        return self._processor_time() - self.spent > PATIENCE or time.monotonic() - self.since > IDLE
 
 
 def run_pool(make: Callable[[int], Case], indices: list[int], jobs: int) -> Iterator[Report]:
@@ -124,18 +140,13 @@ def run_pool(make: Callable[[int], Case], indices: list[int], jobs: int) -> Iter
                     workers.remove(worker)
                     workers += [_Worker(make, indices, counter)] if counter.value < len(indices) else []
                     continue
-                worker.since = time.monotonic()
-                if isinstance(message, int):
-                    worker.index = message
-                elif message is None:
-                    worker.index = None
-                else:
-                    worker.index = None
+                worker.begin(message if isinstance(message, int) else None)
+                if isinstance(message, Report):
                     yield message
             for worker in workers:
-                if worker.index is not None and time.monotonic() - worker.since > PATIENCE:
-                    yield Report(worker.index, "?", [Finding("hang", f"{PATIENCE:.0f} s")], PATIENCE, 0.0, 0)
-                    worker.index = None
+                if worker.index is not None and worker.hangs():
+                    yield Report(worker.index, "?", [Finding("hang", "killed")], PATIENCE, 0.0, 0)
+                    worker.begin(None)
                     worker.process.kill()
     finally:
         for worker in workers:

@@ -27,6 +27,7 @@ class Ran:
     out: bytes
     err: str
     seconds: float
+    """Of processor time, which does not depend on what else the machine does."""
     megabytes: float
     """Peak of resident memory while it ran."""
     before: dict[str, bytes | None]
@@ -58,7 +59,7 @@ def run_step(step: Step, folder: Path) -> Ran:
         (Path(streams) / "in").write_bytes(step.stdin or b"")
         with _streams(Path(streams)), _temporary_files_in(folder), _exit_functions() as leave:
             _reset_peak()
-            start = time.perf_counter()
+            start = time.process_time()
             try:
                 code = main(list(step.argv))
             except SystemExit as error:
@@ -70,7 +71,7 @@ def run_step(step: Step, folder: Path) -> Ran:
                 code = 70
             for function in leave:
                 function()
-            seconds, peak = time.perf_counter() - start, _peak()
+            seconds, peak = time.process_time() - start, _peak()
         out = (Path(streams) / "out").read_bytes()
         err = (Path(streams) / "err").read_text(encoding="utf-8", errors="replace")
     return Ran(step.argv, code, out, err, seconds, peak, before, snapshot(folder), step.must_succeed)

@@ -120,14 +120,18 @@ def truth_by_name(name: str) -> Truth[BetaDensity]:
     return found
 
 
+MOST_EXTREME = 1e-6
+"""Beyond it a Beta distribution is a point, and no panel of the integral sees it."""
+
+
 def parse_beta(text: str) -> BetaDensity:
     """`a1,a2`."""
     try:
         a1, a2 = (float(v) for v in text.split(","))
     except ValueError:
         raise UsageError(f"--beta '{text}' is not a pair of numbers", "write --beta 2.77,0.04") from None
-    if not (0 < a1 < np.inf and 0 < a2 < np.inf):
-        raise UsageError(f"--beta '{text}': both parameters must be positive and finite")
+    if not (MOST_EXTREME <= a1 <= 1 / MOST_EXTREME and MOST_EXTREME <= a2 <= 1 / MOST_EXTREME):
+        raise UsageError(f"--beta '{text}': both parameters must lie between 1e-6 and 1e6", "write --beta 2.77,0.04")
     return BetaDensity(a1, a2)
 
 

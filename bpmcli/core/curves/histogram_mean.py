@@ -60,6 +60,8 @@ def fit_histograms(sample: Sample, counts: Iterable[int] = COUNTS, variant: str 
             raise FitError(f"the published code has no histogram of {AUTHORS_MOST} bins or more", "use --variant paper")
     else:
         steps = [_steps(sample, count) for count in counts]
+    if not steps:
+        raise FitError("the authors' code fits histograms of fewer than 50 bins only")
     edges, rates = zip(*steps, strict=True)
     return Histograms(edges, rates)
 
