@@ -60,7 +60,7 @@ def apply(
         record.save({target: origins[target] for target in made})
     if len(stale) < len(planned):
         console.note(f"{len(planned) - len(stale)} of {len(planned)} outputs are up to date (--force redoes them)")
-    return outcomes.exit_code()
+    return outcomes.finish()
 
 
 app = command_app(apply)

@@ -10,6 +10,7 @@ import numpy as np
 
 from bpmcli.core.calibrators.base import PAPER, Calibrator
 from bpmcli.core.curves.families import BETA, family_named
+from bpmcli.core.data.names import known_name
 from bpmcli.core.data.notices import Notice
 from bpmcli.core.data.rows import EVENT, Rows, SummarisedRows
 from bpmcli.core.data.sample import Floats
@@ -77,8 +78,9 @@ def method(
 def method_named(name: str) -> Method:
     """The entry, or a usage error that lists the known names. `bpm:FAMILY` is bpm with that curve family."""
     head, _, prior = name.partition(":")
-    if head not in METHODS or (prior and head != PAPER):
+    if prior and head != PAPER:
         raise UsageError(f"unknown method '{name}'", "choose from " + ", ".join(METHODS))
+    head = known_name(head, METHODS, "method")
     entry = METHODS[head]
     if not prior:
         return entry
