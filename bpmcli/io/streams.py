@@ -13,7 +13,6 @@ import stat
 import sys
 import tempfile
 from contextlib import suppress
-from multiprocessing import parent_process
 from typing import IO
 
 from bpmcli.errors import DataError
@@ -45,6 +44,8 @@ def is_stream(path: str) -> bool:
 
 def _for_worker() -> dict[str, str]:
     """The copies that the process which started this worker has made."""
+    from multiprocessing import parent_process  # not at the top: its import takes as long as reading a small file
+
     if parent_process() is None:
         return {}
     found: dict[str, str] = json.loads(os.environ.get(_COPIES, "{}"))
