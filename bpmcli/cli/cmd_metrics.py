@@ -57,23 +57,20 @@ def metrics(
     style, in_terminal = picture.resolve(), picture.in_terminal(format_, len(items))
     _check_picture(output.plot)
     before = ci_gate.load_baseline(limits.baseline, _as_json(options)) if limits.baseline else None
-
-    runs = uncertainty.noise_runs if uncertainty.noise_floor else 0
-    verdict, sort = not chosen.metric, chosen.sort_by()
+    runs, sort = uncertainty.noise_runs if uncertainty.noise_floor else 0, chosen.sort_by()
     wanted = Requested(
         runs, chosen.bins_table, limits.interval, uncertainty.resamples, seed,
-        bool(output.plot) or in_terminal, picture.axis, verdict,
+        bool(output.plot) or in_terminal, picture.axis, verdict=not chosen.metric,
     )  # fmt: skip
-    names = tuple(dict.fromkeys([*(["tce"] if verdict else []), *chosen.resolve(), *limits.names(), *sort]))
+    names = tuple(dict.fromkeys([*(() if chosen.metric else ["tce"]), *chosen.resolve(), *limits.names(), *sort]))
+
     task = MeasureFile(read.resolve(groups.by), names, options, wanted, scale.mode)
     outcomes = Outcomes(len(items))
     measured = _pooled(items, task, scale) if work.pool and len(items) > 1 else _each(items, task, scale, outcomes)
     records = [one.record for one in measured]
-    failed = [failure.input for failure in outcomes.failures]
-    results = ci_gate.judge(records, limits, before, failed) if limits.names() else []
-    if records and sort:
-        records = _ranked(records, sort[0], format_)
+    results = ci_gate.judge(records, limits, before, outcomes.failed()) if limits.names() else []
     if records:
+        records = _ranked(records, sort[0], format_) if sort else records
         _show(format_, records, _document(options, records, outcomes, results), wanted)
     if in_terminal:
         _show_diagrams(measured)

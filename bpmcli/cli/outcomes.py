@@ -51,6 +51,10 @@ class Outcomes:
         console.show_error(error)
         self.failures.append(Failure(name, error))
 
+    def failed(self) -> list[str]:
+        """The inputs that gave no result."""
+        return [failure.input for failure in self.failures]
+
     def exit_code(self) -> int:
         """0 if every input succeeded, 70 after a bug, the failures' own code if nothing succeeded, otherwise 3."""
         codes = {failure.error.exit_code for failure in self.failures}
