@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from bpmcli.cli import console
 from bpmcli.cli.measurement_tables import title
 from bpmcli.cli.options.checks import level as check_level
+from bpmcli.core.data.names import known_name
 from bpmcli.core.metrics import METRICS
 from bpmcli.errors import BpmError, DataError, UsageError
 
@@ -78,15 +79,14 @@ def parse_limits(option: str, texts: Sequence[str]) -> list[Limit]:
         name, equals, number = text.partition("=")
         if not equals:
             raise UsageError(f"{option} {text}: expected METRIC=NUMBER", f"{option} ece=0.05")
-        if name not in METRICS:
-            raise UsageError(f"{option} {text}: unknown metric '{name}'", "choose from " + ", ".join(METRICS))
+        metric = known_name(name, METRICS, f"metric of {option}")
         try:
             value = float(number)
         except ValueError:
             value = float("nan")
         if not isfinite(value):
             raise UsageError(f"{option} {text}: '{number}' is not a finite number")
-        limits.append(Limit(name, value))
+        limits.append(Limit(metric, value))
     return limits
 
 
@@ -133,7 +133,7 @@ def show_results(results: Sequence[GateResult]) -> bool:
     """Print every gate; whether all passed."""
     for result in results:
         if result.passed:
-            console.note(f"gate passed: {result}")
+            console.note(f"gate passed: {result}", console.GREEN)
         else:
             console.fail(f"gate failed: {result}")
     return all(result.passed for result in results)

@@ -46,8 +46,7 @@ def apply(
     _calibrate(jobs, each(task, jobs, work.jobs), outcomes)
     if current:
         console.note(f"{current} of {outcomes.inputs} outputs are up to date (--force redoes them)")
-    outcomes.sum_up()
-    return outcomes.exit_code()
+    return outcomes.finish()
 
 
 app = command_app(apply)

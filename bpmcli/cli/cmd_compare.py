@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 import typer
+from typer.core import TyperGroup
 
 from bpmcli.cli.compare.calibrators import compare_calibrators
 from bpmcli.cli.compare.curves import compare_curves
 from bpmcli.cli.compare.metrics import compare_metrics
 from bpmcli.cli.compare.samples import compare_samples
-from bpmcli.cli.options.command import GroupedCommand
+from bpmcli.cli.options.command import GroupedCommand, unknown_command
 
 HELP = """Compare metrics or calibrators, on files or on known truth.
 
 \b
-  bpmcli compare metrics before.npz after.npz
+  bpmcli compare before.npz after.npz
   bpmcli compare calibrators --calibration val.npz --evaluation test.npz
   bpmcli compare metrics --truth D1,D3 -n 500:5000:500 --runs 100 -j 0
 """
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True, help=HELP)
+
+class _Kinds(TyperGroup):
+    """`bpmcli compare a.npz b.npz` means `bpmcli compare metrics a.npz b.npz`."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in self.commands and not args[0].startswith("-"):
+            is_file = "." in args[0] or any(letter in args[0] for letter in "*?/\\") or os.path.exists(args[0])
+            if not is_file:
+                raise unknown_command(args[0], self.commands, "bpmcli compare metrics")
+            args = ["metrics", *args]
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(cls=_Kinds, rich_markup_mode=None, add_completion=False, no_args_is_help=True, help=HELP)
 
 
 @app.callback()

@@ -76,7 +76,7 @@ def fit(
         fitted(output.plot, [document for _, document in documents], read.resolve())
     if documents:
         _show(format_, documents, to_files=output.output not in (None, "-") or output.output_dir is not None)
-    return outcomes.exit_code()
+    return outcomes.finish()
 
 
 app = command_app(fit)
@@ -159,6 +159,10 @@ def _show(format_: str, documents: Sequence[tuple[str, Any]], to_files: bool) ->
     from bpmcli.cli.render import render, show
 
     if to_files:
-        show(format_, fits(documents), {"schema": "bpmcli/fits", "version": 1, "fits": [d for _, d in documents]})
+        show(
+            format_,
+            fits(documents, wide=format_ == "csv"),
+            {"schema": "bpmcli/fits", "version": 1, "fits": [d for _, d in documents]},
+        )
     elif sys.stderr.isatty():
         console.note_table(render("table", fits(documents), None))

@@ -21,7 +21,7 @@ Record = Mapping[str, Any]
 def metrics(
     inputs: OptionalInputs = None,
     *,
-    chosen: Annotated[Metrics, only(help={"metric": "Only this metric, or 'all'; repeatable. Default: the paper's seven."})],
+    chosen: Annotated[Metrics, only(help={"metric": "Only this metric, or 'all'; repeatable. Default: a verdict, tce and the paper's seven."})],
     output: Annotated[Output, only("format", "plot", help={"plot": "Draw reliability diagrams: png, svg, pdf, or DIR/ for a file each."})],
     uncertainty: Uncertainty,
     gate: Gate,
@@ -57,27 +57,27 @@ def metrics(
     style, in_terminal = picture.resolve(), picture.in_terminal(format_, len(items))
     _check_picture(output.plot)
     before = ci_gate.load_baseline(limits.baseline, _as_json(options)) if limits.baseline else None
-
-    runs = uncertainty.noise_runs if uncertainty.noise_floor else 0
+    runs, sort = uncertainty.noise_runs if uncertainty.noise_floor else 0, chosen.sort_by()
     wanted = Requested(
         runs, chosen.bins_table, limits.interval, uncertainty.resamples, seed,
-        bool(output.plot) or in_terminal, picture.axis,
+        bool(output.plot) or in_terminal, picture.axis, verdict=not chosen.metric,
     )  # fmt: skip
-    names = tuple(dict.fromkeys([*chosen.resolve(), *limits.names()]))
+    names = tuple(dict.fromkeys([*(() if chosen.metric else ["tce"]), *chosen.resolve(), *limits.names(), *sort]))
+
     task = MeasureFile(read.resolve(groups.by), names, options, wanted, scale.mode)
     outcomes = Outcomes(len(items))
     measured = _pooled(items, task, scale) if work.pool and len(items) > 1 else _each(items, task, scale, outcomes)
     records = [one.record for one in measured]
-    failed = [failure.input for failure in outcomes.failures]
-    results = ci_gate.judge(records, limits, before, failed) if limits.names() else []
+    results = ci_gate.judge(records, limits, before, outcomes.failed()) if limits.names() else []
     if records:
+        records = _ranked(records, sort[0], format_) if sort else records
         _show(format_, records, _document(options, records, outcomes, results), wanted)
     if in_terminal:
         _show_diagrams(measured)
     if output.plot and measured:
         _draw(output.plot, measured, picture.overlay, style)
     passed = ci_gate.show_results(results) if results else True
-    return outcomes.exit_code() or int(not passed)
+    return outcomes.finish() or int(not passed)
 
 
 app = command_app(metrics)
@@ -147,6 +147,18 @@ def _each(items: Sequence[Any], task: Any, scale: Any, outcomes: Outcomes) -> li
     return measured
 
 
+def _ranked(records: Sequence[Record], metric: str, format_: str) -> list[Record]:
+    """The records in the order of a metric, the best first."""
+    from bpmcli.cli.measurement_tables import rank
+
+    ranked: list[Record] = list(rank(records, metric))
+    if format_ in ("table", "markdown") and len(ranked) > 1:
+        known = any(record["tied"] is not None for record in ranked)
+        ties = "tied: its confidence interval overlaps that of the best" if known else "add --interval 0.95 to see ties"
+        console.note(f"ranked by {metric}, the best first; {ties}")
+    return ranked
+
+
 def _show_notices(done: Sequence[Any], where: str) -> None:
     """Notices that all groups of an input share are shown once."""
     from bpmcli.cli.measurement_tables import title
@@ -188,7 +200,7 @@ def _show(format_: str, records: Sequence[Record], document: Mapping[str, Any], 
     by_eye = format_ in ("table", "markdown")
     tables = [bins(records)] if wanted.bins_table else []
     if not wanted.bins_table or (by_eye and (wanted.noise_runs or wanted.interval)):
-        tables.insert(0, measurements(records, wide=format_ == "csv"))
+        tables.insert(0, measurements(records, wide=format_ == "csv", brief=console.quiet))
     for number, table in enumerate(tables):
         if number:
             print()

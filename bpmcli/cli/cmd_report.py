@@ -60,7 +60,7 @@ def report(
         write_text(target, render_report(models, failures, calibration))
         unread = f", {len(failures)} inputs could not be read" if failures else ""
         console.note(f"{target}: {len(models)} models{unread}")
-    return outcomes.exit_code()
+    return outcomes.finish()
 
 
 app = command_app(report)

@@ -99,6 +99,9 @@ def _write(target: str | None, columns: Mapping[str, Any], facts: Mapping[str, A
 def _show(format_: str, target: str, facts: Mapping[str, Any]) -> None:
     from bpmcli.cli.render import Table, show
 
-    rows = [[k, f"Beta({v[0]:g}, {v[1]:g})" if isinstance(v, list) else v] for k, v in facts.items() if k != "tce"]
-    rows.append(["exact TCE", facts["tce"]])
-    show(format_, Table(["", "value"], rows, f"simulated -> {target}"), {**SCHEMA, **facts})
+    values = {k: f"Beta({v[0]:g}, {v[1]:g})" if isinstance(v, list) else v for k, v in facts.items() if k != "tce"}
+    values["exact TCE"] = facts["tce"]
+    table = Table(["", "value"], [[k, v] for k, v in values.items()], f"simulated -> {target}")
+    if format_ == "csv":
+        table = Table(["output", *values], [[target, *values.values()]])
+    show(format_, table, {**SCHEMA, **facts})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from bpmcli.cli import console
@@ -45,7 +45,8 @@ def summarize(
     from bpmcli.io.paths import expand
     from bpmcli.io.summary_files import write_summary
 
-    output.resolve(), other.resolve(), groups.resolve()
+    format_ = output.resolve()
+    other.resolve(), groups.resolve()
     scale = work.resolve()._replace(mode="summary")
     if (output.output is None) == (output.output_dir is None):
         raise UsageError("name the summary with -o FILE, or --output-dir DIR for one per input", "-o cells.parquet")
@@ -54,33 +55,46 @@ def summarize(
     items, options = expand(inputs), read.resolve(groups.by)
     spare_inputs(items, output.output)
     if output.output_dir:
-        return _each(items, options, scale, output.output_dir)
+        return _each(items, options, scale, output.output_dir, format_)
     found = summarise_inputs(items, options, scale, console.reading)
     target = str(output.output)
     write_summary(target, found)
-    console.note(_described(target, found))
+    _show(format_, {target: found})
     return 0
 
 
 app = command_app(summarize)
 
 
-def _each(items: Sequence[Any], options: Any, scale: Any, folder: str) -> int:
+def _each(items: Sequence[Any], options: Any, scale: Any, folder: str, format_: str) -> int:
     """A summary for every input."""
     from bpmcli.io.outputs import output_paths
     from bpmcli.io.summary_files import write_summary
     from bpmcli.tasks.summarise import Piece, Summarise
 
     targets = output_paths(items, folder, [".cells.parquet"] * len(items))
-    outcomes = Outcomes(len(items))
+    outcomes, written = Outcomes(len(items)), {}
     results = scale.run(Summarise(options), [Piece(item) for item in items])
     for position, found in outcomes.good([item.path for item in items], results, "reading"):
         write_summary(targets[position], found)
-        console.note(_described(targets[position], found))
-    return outcomes.exit_code()
+        written[targets[position]] = found
+    if written:
+        _show(format_, written)
+    return outcomes.finish()
 
 
-def _described(target: str, found: Any) -> str:
-    tables = found.tables.values()
-    groups = f" in {len(tables)} groups" if len(tables) > 1 else ""
-    return f"{target}: {sum(t.n for t in tables)} rows in {sum(t.cells.size for t in tables)} cells{groups}"
+def _show(format_: str, written: Mapping[str, Any]) -> None:
+    """What was written: notes for the eye, a line per summary for programs."""
+    lines = []
+    for target, found in written.items():
+        tables = found.tables.values()
+        rows, cells = sum(t.n for t in tables), sum(t.cells.size for t in tables)
+        lines.append({"output": target, "rows": rows, "cells": cells, "groups": len(tables) if found.by else None})
+        groups = f" in {len(tables)} groups" if len(tables) > 1 else ""
+        if format_ == "table":
+            console.note(f"{target}: {rows} rows in {cells} cells{groups}")
+    if format_ != "table":
+        from bpmcli.cli.render import Table, show
+
+        table = Table(list(lines[0]), [list(line.values()) for line in lines])
+        show(format_, table, {"schema": "bpmcli/summaries", "version": 1, "summaries": lines})

@@ -18,7 +18,7 @@ T = TypeVar("T")
 quiet = False
 """Set once by main from -q: notes and progress are off, errors are not."""
 
-RED, YELLOW = "31", "33"
+RED, GREEN, YELLOW = "31", "32", "33"
 
 PROGRESS_AFTER = 0.5
 """Seconds before a progress bar is worth showing."""
@@ -57,10 +57,10 @@ def say(text: str, colour: str = "", word: str = "") -> None:
     print(line, file=sys.stderr)
 
 
-def note(text: str) -> None:
+def note(text: str, colour: str = "") -> None:
     """Something worth knowing."""
     if not quiet:
-        say(text)
+        say(text, colour)
 
 
 def note_table(text: str) -> None:

@@ -10,9 +10,9 @@ from bpmcli.cli.render import Table
 Document = Mapping[str, Any]
 
 
-def fits(documents: Sequence[tuple[str, Document]]) -> Table:
-    """One fit: a line per value. Several: a line per fit. `documents` are (file, contents) of parameter files."""
-    if len(documents) == 1:
+def fits(documents: Sequence[tuple[str, Document]], wide: bool = False) -> Table:
+    """One fit: a line per value. Several, or `wide`: a line per fit. `documents` are (file, contents) pairs."""
+    if len(documents) == 1 and not wide:
         target, document = documents[0]
         rows = [[name, value] for name, value in _values(document).items()]
         return Table(["", "value"], rows, f"{document['method']} -> {target}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bpmcli.cli.render import Cell, Table
@@ -15,12 +15,13 @@ FACTS = {
     "effective_n": "effective rows",
     "accuracy": "accuracy",
     "mean_confidence": "mean confidence",
-    "saturated": "saturated share",
+    "saturated": "saturated",
     "summary_cells": "cells of the summary",
     "true_tce": "true TCE",
 }
 """Fields of a record that are not metrics, and their labels."""
 EVENT_LABELS = {"accuracy": "event rate", "mean confidence": "mean P(y = 1)"}
+SCORES = {"logits": "logits", "probs": "probabilities", "confidence": "confidences", "log_odds": "log-odds"}
 
 
 def title(record: Record) -> str:
@@ -29,28 +30,76 @@ def title(record: Record) -> str:
     return f"{record['input']}{group}"
 
 
-def measurements(records: Sequence[Record], wide: bool = False) -> Table:
-    """One input: a line per value. Several inputs, or `wide`: a line per input."""
+def measurements(records: Sequence[Record], wide: bool = False, brief: bool = False) -> Table:
+    """One input: a line per value. Several inputs, or `wide` for csv: a line per input.
+
+    `brief` leaves the sentence of the verdict out.
+    """
     if len(records) == 1 and not wide:
-        return _one(records[0])
+        return _one(records[0], brief)
+    fields = _wide_fields(records, "name" if wide else "title")
+    rows = [[value(record) for value in fields.values()] for record in records]
+    return Table(list(fields), rows, f"calibration of {_target(records[0])}")
+
+
+def _wide_fields(records: Sequence[Record], verdict: str) -> dict[str, Callable[[Record], Cell]]:
+    """The columns of a line per input, and where a record holds their values; `verdict` is its field to show."""
     first = records[0]
+    fields: dict[str, Callable[[Record], Cell]] = {"input": lambda r: r["input"]}
+    for key in ("group", "rank", "tied"):
+        if any(key in r for r in records):
+            fields[key] = _getter(key)
+    if any("verdict" in r for r in records):
+        fields["verdict"] = lambda r: r["verdict"][verdict] if "verdict" in r else None
     facts = ["n", "accuracy", "mean_confidence", "saturated"]
     facts += ["true_tce"] if any("true_tce" in r for r in records) else []
-    by = ["group"] if any("group" in r for r in records) else []
+    for fact in facts:
+        fields[_label(first, FACTS[fact])] = _getter(fact)
     names = list(first["metrics"])
-    ends = ("low", "high") if any("level" in m for m in first["metrics"].values()) else ()
-    floors = {"floor": "mean", "P-value": "p_value"} if "noise_floor" in first else {}
-    head = ["input", *by, *(fact.replace("_", " ") for fact in facts), *names]
-    head += [f"{name} {end}" for name in names for end in ends]
-    head += [f"{name} {label}" for name in names for label in floors]
-    rows: list[list[Cell]] = []
-    for record in records:
-        row: list[Cell] = [record["input"], *(record.get(fact) for fact in [*by, *facts])]
-        row += [record["metrics"][name]["value"] for name in names]
-        row += [record["metrics"][name].get(end) for name in names for end in ends]
-        row += [(record["noise_floor"][n] or {}).get(field) for n in names for field in floors.values()]
-        rows.append(row)
-    return Table(head, rows, f"calibration of {_target(first)}")
+    for name in names:
+        fields[name] = _metric(name, "value")
+    for name in names:
+        if any("level" in r["metrics"][name] for r in records):
+            fields |= {f"{name} {end}": _metric(name, end) for end in ("low", "high")}
+    for name in names if "noise_floor" in first else ():
+        fields |= {f"{name} floor": _floor(name, "mean"), f"{name} P-value": _floor(name, "p_value")}
+    return fields
+
+
+def _getter(key: str) -> Callable[[Record], Cell]:
+    return lambda record: record.get(key)
+
+
+def _metric(name: str, field: str) -> Callable[[Record], Cell]:
+    return lambda record: record["metrics"][name].get(field)
+
+
+def _floor(name: str, field: str) -> Callable[[Record], Cell]:
+    return lambda record: (record["noise_floor"][name] or {}).get(field)
+
+
+def _label(record: Record, label: str) -> str:
+    return EVENT_LABELS.get(label, label) if record["target"] == "event" else label
+
+
+def rank(records: Sequence[Record], metric: str) -> list[dict[str, Any]]:
+    """The records with the lowest value of a metric first, each with its rank and whether it ties with the best.
+
+    It ties if the confidence intervals overlap; None where there is no interval. Inputs without a value come last.
+    """
+
+    def value(record: Record) -> float:
+        found = record["metrics"][metric]["value"]
+        return float("inf") if found is None else found
+
+    ordered = sorted(records, key=value)
+    best = ordered[0]["metrics"][metric].get("high") if ordered else None
+    ranked = []
+    for place, record in enumerate(ordered, 1):
+        low = record["metrics"][metric].get("low")
+        tied = None if best is None or low is None else place == 1 or low <= best
+        ranked.append({**record, "rank": place, "tied": tied})
+    return ranked
 
 
 def shorten_inputs(table: Table) -> Table:
@@ -69,20 +118,32 @@ def _target(record: Record) -> str:
     return "P(y = 1)" if record["target"] == "event" else "the predicted class"
 
 
-def _one(record: Record) -> Table:
+def _one(record: Record, brief: bool) -> Table:
     level = next((m["level"] for m in record["metrics"].values() if "level" in m), None)
     head = ["", "value"]
     head += [f"{100 * level:g} % low", "high"] if level else []
     head += ["noise floor", "95th percentile", "P-value"] if "noise_floor" in record else []
     rows = [[*row, *[None] * (len(head) - len(row))] for row in [*_facts(record), *_values(record, bool(level))]]
-    return Table(head, rows, f"{title(record)}: calibration of {_target(record)}")
+    heading = [f"{title(record)}: {_data(record)}; calibration of {_target(record)}"]
+    if "verdict" in record and not brief:
+        heading += [record["verdict"]["sentence"], *record.get("disagreements", ())]
+    return Table(head, rows, heading)
+
+
+def _data(record: Record) -> str:
+    """What the data is: rows, classes, kind of scores."""
+    parts = [f"{record['n']:,} rows" if record["n"] != 1 else "1 row"]
+    if record.get("classes"):
+        parts.append(f"{record['classes']} classes")
+    if record.get("scores"):
+        parts.append(str(SCORES.get(record["scores"], record["scores"])))
+    return ", ".join(parts)
 
 
 def _facts(record: Record) -> Iterator[list[Cell]]:
     for field, label in FACTS.items():
         if field in record:
-            renamed = EVENT_LABELS.get(label, label) if record["target"] == "event" else label
-            yield [renamed, record[field]]
+            yield [_label(record, label), record[field]]
 
 
 def _values(record: Record, bounded: bool) -> Iterator[list[Cell]]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bpmcli.cli import console
+from bpmcli.core.data.names import nearest
 from bpmcli.errors import BpmError, DataError
-
-NAMED = 5
-"""Failed inputs that the last line names."""
 
 
 class Failure(NamedTuple):
@@ -17,6 +16,18 @@ class Failure(NamedTuple):
 
     input: str
     error: BpmError
+
+
+def with_suggestion(error: BpmError, path: str) -> BpmError:
+    """The same error; for a file that does not exist, with the name of a similar one that does."""
+    if error.hint or "no such file" not in error.message or "://" in path:
+        return error
+    folder, name = os.path.split(path)
+    try:
+        near = nearest(name, os.listdir(folder or "."))
+    except OSError:
+        return error
+    return type(error)(error.message, f"did you mean {os.path.join(folder, near)}?") if near else error
 
 
 class Outcomes:
@@ -36,17 +47,13 @@ class Outcomes:
 
     def fail(self, name: str, error: BpmError) -> None:
         """Show and remember why an input failed."""
-        error = error if name in error.message else error.at(name)
+        error = with_suggestion(error if name in error.message else error.at(name), name)
         console.show_error(error)
         self.failures.append(Failure(name, error))
 
-    def sum_up(self) -> None:
-        """At the end of a batch: how many failed, and which, because their errors may be far up."""
-        if self.failures and self.inputs > 1:
-            names = ", ".join(failure.input for failure in self.failures[:NAMED])
-            more = f" and {len(self.failures) - NAMED} more" if len(self.failures) > NAMED else ""
-            done = self.inputs - len(self.failures)
-            console.note(f"{done} of {self.inputs} inputs done, {len(self.failures)} failed: {names}{more}")
+    def failed(self) -> list[str]:
+        """The inputs that gave no result."""
+        return [failure.input for failure in self.failures]
 
     def exit_code(self) -> int:
         """0 if every input succeeded, 70 after a bug, the failures' own code if nothing succeeded, otherwise 3."""
@@ -56,6 +63,15 @@ class Outcomes:
         if BpmError.exit_code in codes:
             return BpmError.exit_code
         return codes.pop() if len(codes) == 1 and len(self.failures) == self.inputs else DataError.exit_code
+
+    def finish(self) -> int:
+        """Count what was done where many inputs had failures, list the failures again, and return the exit code."""
+        if self.failures and self.inputs > 1:
+            failed = len(self.failures)
+            console.say(f"{self.inputs - failed} done, {failed} failed:", console.RED)
+            for failure in self.failures:
+                console.say(f"  {failure.error.message}")
+        return self.exit_code()
 
     def where(self, name: str) -> str:
         """The input to name in a notice; nothing where there is only one."""

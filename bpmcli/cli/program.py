@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 
 from bpmcli import __version__
 from bpmcli.cli import console, streams
+from bpmcli.cli.options.command import unknown_command
 from bpmcli.errors import BpmError
 
 DEBUG = "BPMCLI_DEBUG"
@@ -41,6 +42,11 @@ class _Commands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise unknown_command(args[0], COMMANDS, "bpmcli metrics")
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
@@ -82,7 +88,9 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def root(
-    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Show the version."),
+    version: bool = typer.Option(
+        False, "-V", "--version", callback=_print_version, is_eager=True, help="Show the version."
+    ),
 ) -> None:
     """Replaced by HELP."""
 
@@ -138,7 +146,10 @@ def _foreign(error: Exception) -> int:
     if format_message is not None:
         context = getattr(error, "ctx", None)
         hint = f"see {context.command_path} --help" if context is not None else "see bpmcli --help"
-        console.show_error(BpmError(format_message().rstrip("."), hint))
+        message, _, others = format_message().rstrip(".").partition(" (Possible options: ")
+        if others:
+            hint = f"did you mean {others.rstrip(')').replace(', ', ' or ')}?"
+        console.show_error(BpmError(message, hint))
         return 2
     if type(error).__name__ == "Abort":
         return 130

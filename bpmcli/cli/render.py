@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from bpmcli.cli import streams
+from bpmcli.cli.console import colourful
 from bpmcli.cli.escape import markdown, printable
 from bpmcli.io.stdout import data_stream
 
@@ -58,7 +58,7 @@ def show(format_: str, table: Table, document: Any) -> None:
     if isinstance(sys.stdout, streams.Closed):
         return
     with writing():
-        if format_ == "table" and sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+        if format_ == "table" and colourful(sys.stdout):
             _rich(table)
         else:
             stream = data_stream() if format_ in ("csv", "json") else sys.stdout

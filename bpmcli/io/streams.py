@@ -13,7 +13,6 @@ import stat
 import sys
 import tempfile
 from contextlib import suppress
-from multiprocessing import parent_process
 from typing import IO
 
 from bpmcli.errors import DataError
@@ -45,9 +44,13 @@ def is_stream(path: str) -> bool:
 
 def _for_worker() -> dict[str, str]:
     """The copies that the process which started this worker has made."""
+    if _COPIES not in os.environ:
+        return {}
+    from multiprocessing import parent_process  # not at the top: most commands start no workers
+
     if parent_process() is None:
         return {}
-    found: dict[str, str] = json.loads(os.environ.get(_COPIES, "{}"))
+    found: dict[str, str] = json.loads(os.environ[_COPIES])
     return found
 
 

@@ -36,6 +36,7 @@ class Requested(NamedTuple):
     diagram: bool = False
     axis: str | None = None
     """Axis of the diagram; chosen by the confidences if it is not named."""
+    verdict: bool = False
 
 
 NOTHING_MORE = Requested()
@@ -56,19 +57,20 @@ class MeasureFile:
 
     def finish(self, item: Input, loaded: Loaded) -> list[Measurement]:
         """The records of a file that is already read."""
-        return self.measure(item.path, loaded.rows, loaded.notices, loaded.metadata)
+        kind = "summary" if loaded.summarised else loaded.layout.kind
+        return self.measure(item.path, loaded.rows, loaded.notices, loaded.metadata, kind)
 
     def measure(
-        self, name: str, rows: Rows, notices: tuple[Notice, ...], metadata: Mapping[str, str]
+        self, name: str, rows: Rows, notices: tuple[Notice, ...], metadata: Mapping[str, str], kind: str | None = None
     ) -> list[Measurement]:
-        """The record of rows that are already read, or of each group of them."""
+        """The record of rows that are already read, or of each group of them; `kind` says what their scores were."""
         by = self.options.group
+        about = {"input": name} | ({"scores": kind} if kind else {})
         if by is None:
-            return [self._measure({"input": name}, rows, notices, metadata)]
+            return [self._measure(about, rows, notices, metadata)]
         # What a file says of its whole, such as its true TCE, need not hold for a group.
         return [
-            self._measure({"input": name, "by": by, "group": group}, part, notices, {})
-            for group, part in rows.by_group()
+            self._measure({**about, "by": by, "group": group}, part, notices, {}) for group, part in rows.by_group()
         ]
 
     def _measure(
@@ -76,35 +78,15 @@ class MeasureFile:
     ) -> Measurement:
         sample = rows.sample
         measured = measure(sample, self.names, self.metrics)
-        record: dict[str, Any] = {
-            **identity,
-            "target": rows.target,
-            "n": sample.n,
-            "weighted": sample.weighted,
-            "accuracy": sample.accuracy,
-            "mean_confidence": sample.mean_confidence,
-            "saturated": sample.saturated,
-            "metrics": {
-                key: {"value": m.value, **m.details, **({"why_missing": m.why_missing} if m.value is None else {})}
-                for key, m in measured.items()
-            },
+        record: dict[str, Any] = {**identity, **_facts(rows, metadata)}
+        record["metrics"] = {
+            key: {"value": m.value, **m.details, **({"why_missing": m.why_missing} if m.value is None else {})}
+            for key, m in measured.items()
         }
-        if sample.from_summary:
-            record["summary_cells"] = sample.mass.size
-        if sample.weighted:
-            record["effective_n"] = sample.effective_n
-        truth = true_tce(metadata)
-        if truth is not None:
-            record["true_tce"] = truth
+        if self.requested.verdict:
+            self._add_verdict(record, rows)
         if self.requested.interval:
-            from bpmcli.core.metrics.intervals import metric_intervals
-
-            values = {key: m.value for key, m in measured.items()}
-            intervals = metric_intervals(
-                sample, values, self.metrics, self.requested.interval, self.requested.resamples, self.requested.seed
-            )
-            for key, found in intervals.items():
-                record["metrics"][key] |= found._asdict() if found else {"low": None, "high": None}
+            self._add_intervals(record, sample)
         if self.requested.noise_runs:
             from bpmcli.core.metrics.noise_floor import noise_floor
 
@@ -122,6 +104,51 @@ class MeasureFile:
         from bpmcli.core.metrics.reliability import reliability
 
         return reliability(sample, self.metrics.n_bins, self.metrics.binning, axis=self.requested.axis)
+
+    def _add_verdict(self, record: dict[str, Any], rows: Rows) -> None:
+        """The answer in words, and with it the interval of `tce`."""
+        from bpmcli.core.metrics.disagreement import disagreements
+        from bpmcli.core.metrics.verdict import verdict
+
+        tce = record["metrics"].get("tce", {})
+        if tce.get("value") is None:
+            return
+        found = verdict(rows.sample, rows.target)
+        record["verdict"] = found._asdict()
+        if self.metrics.p == 1.0:
+            tce |= {"low": found.low, "high": found.high, "level": found.level}
+            values = {name: measured["value"] for name, measured in record["metrics"].items()}
+            record["disagreements"] = disagreements(rows.sample, values, found.low, found.high, self.metrics)
+
+    def _add_intervals(self, record: dict[str, Any], sample: Sample) -> None:
+        from bpmcli.core.metrics.intervals import metric_intervals
+
+        values = {key: found["value"] for key, found in record["metrics"].items()}
+        wanted = self.requested
+        intervals = metric_intervals(sample, values, self.metrics, wanted.interval, wanted.resamples, wanted.seed)
+        for key, found in intervals.items():
+            record["metrics"][key] |= found._asdict() if found else {"low": None, "high": None}
+
+
+def _facts(rows: Rows, metadata: Mapping[str, str]) -> dict[str, Any]:
+    """What is known about the rows without any metric."""
+    sample = rows.sample
+    facts: dict[str, Any] = {
+        "target": rows.target,
+        "n": sample.n,
+        "weighted": sample.weighted,
+        "accuracy": sample.accuracy,
+        "mean_confidence": sample.mean_confidence,
+        "saturated": sample.saturated,
+    }
+    if sample.from_summary:
+        facts["summary_cells"] = sample.mass.size
+    if sample.weighted:
+        facts["effective_n"] = sample.effective_n
+    truth = true_tce(metadata)
+    if truth is not None:
+        facts["true_tce"] = truth
+    return facts
 
 
 def true_tce(metadata: Mapping[str, str]) -> float | None:

@@ -121,7 +121,7 @@ def test_apply_keeps_the_input_format_and_the_numbers(run, suffix):
     there, back = (table(run("metrics", f, "--format", "csv").out)[0] for f in (f"out.{suffix}", "reference.npz"))
     assert there.pop("input") != back.pop("input")
     assert there == back
-    assert len(there) == 4 + len(everyday_metrics())
+    assert len(there) == 8 + len(everyday_metrics())  # four facts, the verdict, tce with its interval
 
 
 def test_apply_converts_between_formats(run):
@@ -311,7 +311,7 @@ def test_metrics_in_every_format(run):
     record = document["results"][0]
     assert record["n"] == 599
     assert record["target"] == "top-label"
-    assert set(record["metrics"]) == set(everyday_metrics())
+    assert set(record["metrics"]) == {"tce", *everyday_metrics()}
     every = json.loads(run("metrics", TEST, "-m", "all", "--format", "json").out)["results"][0]["metrics"]
     assert set(every) == set(METRICS)
     (values,) = table(run("metrics", TEST, "--format", "csv").out)
@@ -322,7 +322,7 @@ def test_metrics_in_every_format(run):
 def test_several_inputs_make_one_row_each(run):
     rows = table(run("metrics", VAL, TEST, "--format", "csv", "-m", "ks").out)
     assert [r["input"] for r in rows] == [str(VAL), str(TEST)]
-    assert set(rows[0]) == {"input", "n", "accuracy", "mean confidence", "saturated", "ks"}
+    assert set(rows[0]) == {"input", "rows", "accuracy", "mean confidence", "saturated", "ks"}
     assert len(table(run("metrics", VAL, "--format", "csv", "-m", "KS,ece").out)) == 1
     pooled = json.loads(run("metrics", VAL, TEST, "--pool", "--format", "json").out)["results"]
     assert [r["n"] for r in pooled] == [2 * 599]

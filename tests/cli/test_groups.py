@@ -40,7 +40,7 @@ def test_a_group_measures_as_a_file_of_its_rows(run):
         assert own["metrics"] == record["metrics"]
         assert own["n"] == record["n"]
     head, *lines = run("metrics", "a.parquet", "--by", "device", "-m", "ece", "-f", "csv").out.splitlines()
-    assert head == "input,group,n,accuracy,mean confidence,saturated,ece"
+    assert head == "input,group,rows,accuracy,mean confidence,saturated,ece"
     assert [line.split(",")[1] for line in lines] == list(DEVICES)
     bins = run("metrics", "a.parquet", "--by", "device", "--bins-table", "-f", "csv").out.splitlines()
     assert bins[0].startswith("input,group,")

@@ -45,6 +45,7 @@ def compare_calibrators(
     from bpmcli.cli.compare.calibrator_tables import show_comparison, tidy
     from bpmcli.core.calibrators import METHODS
     from bpmcli.core.compare.cross_validation import CROSS_VALIDATED, HELD_OUT, IN_SAMPLE, Contest
+    from bpmcli.core.compare.scores import check_score_name
     from bpmcli.engines.local import work as each
     from bpmcli.tasks.compare import ComparePair
 
@@ -52,7 +53,8 @@ def compare_calibrators(
     check_targets(output)
     kind = IN_SAMPLE if fair.in_sample else HELD_OUT if fair.calibration or fair.evaluation else CROSS_VALIDATED
     folds, repeats, sizes = fair.resolve(kind == CROSS_VALIDATED)
-    names = _score_names(chosen, fair.rank_by)
+    rank_by = check_score_name(fair.rank_by)
+    names = _score_names(chosen, rank_by)
     methods = compared_methods(calibrators.method, METHODS)
     contest = Contest(methods, names, fit_options(details), folds, repeats, seed, sizes)
     task = ComparePair(read.resolve(), contest, kind)
@@ -62,18 +64,17 @@ def compare_calibrators(
     results = each(task, todo, 1 if "-" in (inputs or ()) else scale.jobs)
     found = list(_compared(task, todo, results, outcomes))
     if found:
-        show_comparison(format_, found, contest, kind, fair.rank_by)
+        show_comparison(format_, found, contest, kind, rank_by)
         write_tidy(output.output, tidy(found, kind))
-    return outcomes.exit_code()
+    return outcomes.finish()
 
 
 def _score_names(chosen: Metrics, rank_by: str) -> tuple[str, ...]:
     """The scores to compute: the one that decides is always among them."""
-    from bpmcli.core.compare.scores import check_score_name, score_names
+    from bpmcli.core.compare.scores import score_names
 
     names = score_names(list(dict.fromkeys(chosen.resolve())) if chosen.metric else None)
-    decisive = check_score_name(rank_by)
-    return tuple(names) if decisive in names else (decisive, *names)
+    return tuple(names) if rank_by in names else (rank_by, *names)
 
 
 def _compared(task: Any, todo: Sequence[Any], results: Any, outcomes: Outcomes) -> Iterator[Any]:

@@ -8,12 +8,14 @@ from typing import Annotated, Any, NamedTuple
 from bpmcli.cli import console
 from bpmcli.cli.compare.curves import JOBS, TIDY
 from bpmcli.cli.compare.simulated import check_targets, facts, records, run_draws, source_of_truths, write_tidy
+from bpmcli.cli.measurement_tables import measurements
 from bpmcli.cli.options.command import command, only
 from bpmcli.cli.options.measuring import Details, Metrics, Pairs, Uncertainty
 from bpmcli.cli.options.reading import Input, OptionalInputs, Work
 from bpmcli.cli.options.showing import Other, Output
 from bpmcli.cli.options.truths import Truths
 from bpmcli.cli.outcomes import Outcomes
+from bpmcli.cli.render import Table, show
 from bpmcli.errors import BpmError, UsageError
 
 SIZES = "2000"
@@ -79,7 +81,6 @@ def compare_metrics(
 
 
 def _files(inputs: Sequence[str], wanted: Wanted, jobs: int) -> int:
-    from bpmcli.cli.render import Table, show
     from bpmcli.engines.local import work
     from bpmcli.io.paths import expand
     from bpmcli.tasks.measure import MeasureFile
@@ -92,19 +93,23 @@ def _files(inputs: Sequence[str], wanted: Wanted, jobs: int) -> int:
             console.show_notices(one.notices, items[position].path)
             found.append(one.record)
     if not found:
-        return outcomes.exit_code()
-    facts_ = ("n", "accuracy", "mean_confidence", "saturated")
-    rows: list[list[Any]] = [[fact.replace("_", " "), *(r[fact] for r in found)] for fact in facts_]
-    rows += [[name, *(r["metrics"][name]["value"] for r in found)] for name in wanted.names]
-    document = {"schema": "bpmcli/comparison", "version": 1, "results": found}
-    show(wanted.format, Table(["", *(r["input"] for r in found)], rows), document)
+        return outcomes.finish()
+    table = measurements(found, wide=True) if wanted.format == "csv" else _side_by_side(found, wanted.names)
+    show(wanted.format, table, {"schema": "bpmcli/comparison", "version": 1, "results": found})
     tidy = [{"input": r["input"], "metric": m, "value": r["metrics"][m]["value"]} for r in found for m in wanted.names]
     write_tidy(wanted.target, tidy)
-    return outcomes.exit_code()
+    return outcomes.finish()
+
+
+def _side_by_side(found: Sequence[Any], names: Sequence[str]) -> Table:
+    """A line per value, a column per input."""
+    facts_ = {"n": "rows", "accuracy": "accuracy", "mean_confidence": "mean confidence", "saturated": "saturated"}
+    rows: list[list[Any]] = [[label, *(r[fact] for r in found)] for fact, label in facts_.items()]
+    rows += [[name, *(r["metrics"][name]["value"] for r in found)] for name in names]
+    return Table(["", *(r["input"] for r in found)], rows)
 
 
 def _paired(inputs: Sequence[str], wanted: Wanted, level: float, resamples: int, seed: int) -> int:
-    from bpmcli.cli.render import Table, show
     from bpmcli.core.metrics.paired import paired_differences, same_rows
     from bpmcli.io.paths import expand
     from bpmcli.io.readers import read_rows
@@ -133,7 +138,6 @@ def _paired(inputs: Sequence[str], wanted: Wanted, level: float, resamples: int,
 
 
 def _truths(truths: Truths, wanted: Wanted, jobs: int, seed: int, plot: str | None) -> int:
-    from bpmcli.cli.render import Table, show
     from bpmcli.core.compare.metrics_on_truth import MeasureDraw, draws, score_metrics
 
     sizes = truths.resolve(SIZES)

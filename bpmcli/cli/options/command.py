@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from functools import wraps
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand
+
+from bpmcli.errors import UsageError
 
 OTHER = "Other"
 """Heading of what belongs nowhere else, --help among it; always the last one."""
@@ -134,6 +136,19 @@ class GroupedCommand(TyperCommand):
                 found.setdefault(heading, []).append(record)
         found[OTHER] = found.pop(OTHER, [])
         return found
+
+
+def unknown_command(given: str, known: Iterable[str], for_files: str) -> UsageError:
+    """The error for a command that does not exist: a similar one is suggested, or what can be done with a file."""
+    from os.path import exists
+
+    from bpmcli.core.data.names import nearest
+
+    near = nearest(given, known)
+    hint = f"did you mean {near}?" if near else "choose from " + ", ".join(known)
+    if exists(given):
+        hint = f"{for_files} {given}"
+    return UsageError(f"no such command '{given}'", hint)
 
 
 def command_app(function: Callable[..., int]) -> typer.Typer:

@@ -27,6 +27,10 @@ class Metrics(NamedTuple):
         list[str] | None,
         typer.Option("--metric", "-m", metavar="METRIC", help="Only this metric, or 'all'; repeatable."),
     ] = None
+    sort: Annotated[
+        str | None,
+        typer.Option("--sort", metavar="METRIC", help="Rank the inputs by this metric, the best first, ties marked."),
+    ] = None
     list_: Annotated[bool, typer.Option("--list", help="Explain every metric, then stop.")] = False
     bins_table: Annotated[bool, typer.Option("--bins-table", help="Show the bins themselves.")] = False
 
@@ -35,6 +39,15 @@ class Metrics(NamedTuple):
         from bpmcli.core.metrics import check_metric_names
 
         return check_metric_names(self.metric or default)
+
+    def sort_by(self) -> list[str]:
+        """The metric to rank by, if any."""
+        from bpmcli.core.metrics import check_metric_names
+
+        names = check_metric_names([self.sort]) if self.sort else []
+        if len(names) > 1:
+            raise UsageError(f"--sort takes one metric, got '{self.sort}'", "--sort tce")
+        return names
 
 
 @under(METRICS)

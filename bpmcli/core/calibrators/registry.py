@@ -10,6 +10,7 @@ import numpy as np
 
 from bpmcli.core.calibrators.base import PAPER, Calibrator
 from bpmcli.core.curves.families import BETA, family_named
+from bpmcli.core.data.names import known_name
 from bpmcli.core.data.notices import Notice
 from bpmcli.core.data.rows import EVENT, Rows, SummarisedRows
 from bpmcli.core.data.sample import Floats
@@ -80,8 +81,8 @@ def method_named(name: str) -> Method:
     Capitals, underscores and unmistakable beginnings are understood: `bpm_averaged`, `temp`.
     """
     head, _, prior = name.partition(":")
-    head = _spelled(head)
-    if head not in METHODS or (prior and head != PAPER):
+    head = known_name(head, METHODS, "method")
+    if prior and head != PAPER:
         raise UsageError(f"unknown method '{name}'", "choose from " + ", ".join(METHODS))
     entry = METHODS[head]
     if not prior:
@@ -90,15 +91,6 @@ def method_named(name: str) -> Method:
     return replace(
         entry, name=f"{head}:{prior}", fit=lambda rows, options: entry.fit(rows, replace(options, prior=family.name))
     )
-
-
-def _spelled(name: str) -> str:
-    """The name of the method that is meant, if there is exactly one."""
-    plain = name.lower().replace("_", "-")
-    if plain in METHODS:
-        return plain
-    meant = [known for known in METHODS if known.startswith(plain)]
-    return meant[0] if len(meant) == 1 and len(plain) > 2 else name
 
 
 def fit_calibrator(name: str, rows: Rows, options: FitOptions | None = None) -> Fitted:

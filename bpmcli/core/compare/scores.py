@@ -15,10 +15,10 @@ from bpmcli.core.calibrators.base import Calibrator, DistributionCalibrator
 from bpmcli.core.calibrators.distributions import TRACE
 from bpmcli.core.calibrators.spread import IN_PROPORTION, Spread
 from bpmcli.core.data.log_odds import reduce_logits
+from bpmcli.core.data.names import known_name
 from bpmcli.core.data.rows import EVENT, Rows
 from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, sample_from_log_odds, sigmoid
 from bpmcli.core.metrics import METRICS, MetricOptions, everyday_metrics, measure
-from bpmcli.errors import UsageError
 
 Scores = dict[str, float | None]
 """By name; None where a score cannot be computed."""
@@ -46,9 +46,7 @@ def score_names(metrics: Iterable[str] | None = None) -> list[str]:
 def check_score_name(name: str) -> str:
     """The name, or a usage error that lists the known ones. Every registered metric is a score."""
     known = score_names(METRICS)
-    if name not in known:
-        raise UsageError(f"unknown score '{name}'", "choose from " + ", ".join(known))
-    return name
+    return known_name(name, known, "score")
 
 
 def ranking_caveat(name: str) -> str | None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bpmcli.core.data.names import known_name
 from bpmcli.core.data.sample import Floats, gap, sigmoid_pair
 from bpmcli.errors import UsageError
 
@@ -111,10 +112,8 @@ FAMILIES: dict[str, Family] = {}
 
 
 def family_named(name: str) -> Family:
-    """The family with this name, or a usage error that lists the known ones."""
-    if name not in FAMILIES:
-        raise UsageError(f"unknown curve family '{name}'", "choose from " + ", ".join(FAMILIES))
-    return FAMILIES[name]
+    """The family, or a usage error that lists what there is."""
+    return FAMILIES[known_name(name, FAMILIES, "curve family")]
 
 
 _FREE = np.inf

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bpmcli.core.data.binning import N_SCHEMES
+from bpmcli.core.data.names import known_name
 from bpmcli.core.data.notices import Notice
 from bpmcli.core.data.sample import Floats, Sample
-from bpmcli.errors import FitError, UsageError
+from bpmcli.errors import FitError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -149,10 +150,7 @@ def check_metric_names(names: Iterable[str] | None) -> list[str]:
     """The chosen names (`all` means every metric), or a usage error that lists the known ones."""
     if names is None:
         return everyday_metrics()
-    wanted = [part for name in names for part in name.lower().split(",")]
+    wanted = [part for name in names for part in name.split(",")]
     if "all" in wanted:
         return list(METRICS)
-    for name in wanted:
-        if name not in METRICS:
-            raise UsageError(f"unknown metric '{name}'", "choose from " + ", ".join(METRICS))
-    return wanted
+    return [known_name(name, METRICS, "metric") for name in wanted]

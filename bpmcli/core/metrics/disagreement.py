@@ -1,0 +1,58 @@
+"""Why a metric lies outside the confidence interval of `tce`, in one sentence per metric.
+
+`tce`, tce-bpm, ece and ks estimate the same error in different ways, so that values far apart have a cause:
+
+- **tce-bpm** integrates over a Beta distribution of confidence. If the value with the confidences themselves
+  (`--density empirical`) lies inside the interval, the Beta distribution is the cause; otherwise its curve is.
+- **ks** adds signed gaps, and over- and under-confidence cancel: it can only lie below.
+- **ece, ece-sweep** count noise as error: the cause, if ece lies above the interval and ece-debiased does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from bpmcli.core.data.sample import Sample
+from bpmcli.core.metrics.registry import MetricOptions, measure
+
+
+def disagreements(
+    sample: Sample, values: Mapping[str, float | None], low: float, high: float, options: MetricOptions
+) -> list[str]:
+    """One sentence for each metric whose value lies outside the interval of `tce` for a known reason.
+
+    `values` are the metrics that were measured, `low` and `high` the limits of the interval.
+    """
+    outside = {name: value for name, value in values.items() if value is not None and not low <= value <= high}
+    return [*_tce_bpm(sample, outside, low, high, options), *_ks(outside, low), *_noise(outside, values, high)]
+
+
+def _tce_bpm(
+    sample: Sample, outside: Mapping[str, float], low: float, high: float, options: MetricOptions
+) -> Iterator[str]:
+    if "tce-bpm" not in outside or options.density != "beta":
+        return
+    empirical = measure(sample, ["tce-bpm"], replace(options, density="empirical"))["tce-bpm"].value
+    where = f"tce-bpm = {outside['tce-bpm']:.4f} lies outside the interval of tce"
+    if empirical is not None and low <= empirical <= high:
+        yield (
+            f"{where}: it assumes Beta-distributed confidences, which these are not; "
+            f"with --density empirical it is {empirical:.4f}."
+        )
+    else:
+        yield f"{where}: its curve family does not follow these rows; rely on tce."
+
+
+def _ks(outside: Mapping[str, float], low: float) -> Iterator[str]:
+    if outside.get("ks", low) < low:
+        yield f"ks = {outside['ks']:.4f} lies below the interval of tce: over- and under-confidence cancel in it."
+
+
+def _noise(outside: Mapping[str, float], values: Mapping[str, float | None], high: float) -> Iterator[str]:
+    debiased = values.get("ece-debiased")
+    above = [name for name in ("ece", "ece-sweep") if outside.get(name, high) > high]
+    if above and debiased is not None and debiased <= high:
+        found = " and ".join(f"{name} = {outside[name]:.4f}" for name in above)
+        verb = "lie" if len(above) > 1 else "lies"
+        yield f"{found} {verb} above the interval of tce: noise within bins counts as error; ece-debiased corrects it."

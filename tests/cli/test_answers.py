@@ -1,0 +1,174 @@
+"""The answer first: verdict, ranking, tidy tables, names that are almost right."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+from conftest import SAMPLE_DATA
+
+from bpmcli.core.data.sample import sample_from_confidences
+from bpmcli.core.metrics import MetricOptions, measure
+from bpmcli.core.metrics.disagreement import disagreements
+from bpmcli.core.metrics.verdict import NAMES
+
+OVER, UNDER, GOOD = (SAMPLE_DATA / f"digits_{kind}.npz" for kind in ("overconfident", "underconfident", "good"))
+TEST, VAL, EVEN = SAMPLE_DATA / "digits_test.npz", SAMPLE_DATA / "digits_val.npz", SAMPLE_DATA / "digits_even.csv"
+
+
+def lines(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_metrics_opens_with_the_data_and_the_verdict(run):
+    first, second, *_ = run("metrics", OVER).out.splitlines()
+    assert "1,797 rows" in first
+    assert "logits" in first
+    assert second.startswith("Over-confident: it says 98.3 % and is right 92.1 % of the time.")
+    assert run("metrics", GOOD).out.splitlines()[1].startswith("Calibrated as far as 1,797 rows can tell")
+    assert run("metrics", UNDER).out.splitlines()[1].startswith("Under-confident")
+
+
+def test_quiet_and_chosen_metrics_show_the_table_only(run):
+    for argv in (("-q",), ("-m", "ece")):
+        out = run("metrics", OVER, *argv).out
+        assert "Over-confident" not in out
+        assert out.splitlines()[1].split()[0] == "value"
+
+
+def test_the_verdict_in_json_and_csv(run):
+    record = json.loads(run("metrics", OVER, "-f", "json").out)["results"][0]
+    assert record["verdict"]["name"] == "over-confident"
+    tce = record["metrics"]["tce"]
+    assert tce["low"] < tce["value"] < tce["high"]
+    assert record["verdict"]["tce"] == pytest.approx(tce["value"])
+    assert tce["level"] == 0.95
+    assert "verdict" not in json.loads(run("metrics", OVER, "-m", "ece", "-f", "json").out)["results"][0]
+    found = lines(run("metrics", OVER, GOOD, UNDER, "-f", "csv").out)
+    assert [line["verdict"] for line in found] == ["over-confident", "calibrated", "under-confident"]
+    assert {line["verdict"] for line in found} <= set(NAMES)
+    assert all(float(line["tce low"]) <= float(line["tce"]) <= float(line["tce high"]) for line in found)
+
+
+def test_events_are_called_events(run):
+    assert "event rate" in lines(run("metrics", EVEN, "--event", "-f", "csv").out)[0]
+    assert "event rate" in run("metrics", EVEN, "--event").out
+
+
+def test_a_ranking_is_best_first_and_marks_ties(run):
+    ran = run("metrics", OVER, UNDER, GOOD, "--sort", "tce", "-f", "csv")
+    found = lines(ran.out)
+    assert [line["input"] for line in found] == [str(GOOD), str(OVER), str(UNDER)]
+    assert [line["rank"] for line in found] == ["1", "2", "3"]
+    assert [line["tied"] for line in found] == ["True", "False", "False"]
+    found = lines(run("metrics", TEST, VAL, GOOD, "--sort", "tce", "-f", "csv").out)
+    assert [line["tied"] for line in found] == ["True", "False", "False"]
+    # Two models whose intervals overlap are tied.
+    found = lines(run("metrics", TEST, VAL, "--sort", "tce", "-f", "csv").out)
+    assert [line["tied"] for line in found] == ["True", "True"]
+    # Without intervals nothing is known about ties.
+    ran = run("metrics", TEST, VAL, "-m", "ece", "--sort", "ece")
+    assert "add --interval 0.95 to see ties" in ran.err
+    assert "takes one metric" in run("metrics", TEST, "--sort", "ece,ks", code=2).err
+    assert "unknown metric" in run("metrics", TEST, "--sort", "nope", code=2).err
+
+
+def test_failures_are_counted_and_listed_again(run):
+    ran = run("metrics", OVER, "nope.npz", GOOD, "gone.npz", "-m", "ece", code=3)
+    assert ran.err.splitlines()[-3:] == ["2 done, 2 failed:", "  nope.npz: no such file", "  gone.npz: no such file"]
+    assert "failed:" not in run("metrics", "nope.npz", code=3).err
+
+
+def test_csv_is_one_line_per_result(run):
+    assert [line["method"] for line in lines(run("fit", VAL, "-o", "p.json", "-f", "csv").out)] == ["bpm"]
+    assert [line["n"] for line in lines(run("simulate", "D1", "-n", 50, "-o", "d.npz", "-f", "csv").out)] == ["50"]
+    found = lines(run("compare", "metrics", OVER, GOOD, "-f", "csv").out)
+    assert [line["input"] for line in found] == [str(OVER), str(GOOD)]
+    found = lines(run("summarize", OVER, "-o", "c.parquet", "-f", "csv").out)
+    assert [(line["output"], line["rows"]) for line in found] == [("c.parquet", "1797")]
+    assert json.loads(run("summarize", OVER, "-o", "c.parquet", "-f", "json").out)["summaries"][0]["rows"] == 1797
+    assert run("summarize", OVER, "-o", "c.parquet").out == ""
+
+
+@pytest.mark.parametrize(
+    ("argv", "hint"),
+    [
+        (("metric", TEST), "did you mean metrics?"),
+        (("compare", "calibrator", TEST), "did you mean calibrators?"),
+        ((TEST,), f"bpmcli metrics {TEST}"),
+        (("metrics", TEST, "--fomat", "json"), "--format"),
+        (("metrics", TEST, "-m", "ece-debaised"), "did you mean ece-debiased?"),
+        (("fit", VAL, "--method", "isotonc"), "did you mean isotonic?"),
+        (("fit", VAL, "--prior", "log-lgo"), "did you mean log-log?"),
+        (("metrics", TEST, "--fail-above", "ecce=1"), "did you mean ece?"),
+    ],
+    ids=lambda value: str(value[-1])[-20:],
+)
+def test_almost_right_names_are_suggested(run, argv, hint):
+    assert hint in run(*argv, code=2).err
+
+
+def test_a_file_that_is_almost_right_is_suggested(run, tmp_path):
+    (tmp_path / "model.npz").write_bytes(GOOD.read_bytes())
+    assert "did you mean model.npz?" in run("metrics", "modle.npz", code=3).err
+
+
+def test_names_are_forgiving(run):
+    assert "ece-debiased" in run("metrics", TEST, "-m", "ECE_Debiased").out
+    assert json.loads(run("fit", VAL, "--method", "temp").out)["method"] == "temperature"
+    assert json.loads(run("fit", VAL, "--method", "bpm_averaged").out)["method"] == "bpm-averaged"
+    assert run("metrics", TEST, "-m", "ece", "--fail-above", "ECE=0.5").code == 0
+
+
+def test_compare_two_files_means_compare_their_metrics(run):
+    assert run("compare", OVER, GOOD).out == run("compare", "metrics", OVER, GOOD).out
+
+
+def test_version(run):
+    assert run("-V").out == run("--version").out
+
+
+def test_colour_on_demand_only(run, monkeypatch):
+    assert "\x1b[" not in run("metrics", TEST, "--fail-above", "ece=0.0001", code=1).err
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    ran = run("metrics", TEST, "--fail-above", "ece=0.0001", "--fail-above", "ks=0.9", code=1)
+    assert "\x1b[31mgate failed" in ran.err
+    assert "\x1b[32mgate passed" in ran.err
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[" not in run("metrics", TEST, "--fail-above", "ece=0.0001", code=1).err
+
+
+# Metrics that disagree
+
+
+def test_disagreements_name_their_cause():
+    rng = np.random.default_rng(0)
+    s = np.concatenate([rng.uniform(0.5, 0.7, 6000), rng.uniform(0.9, 0.99, 6000)])
+    true = np.where(s < 0.8, s + 0.1, s - 0.1)  # under-confident below, over-confident above
+    sample = sample_from_confidences(s, rng.random(s.size) < true)
+    options = MetricOptions()
+    values = {name: found.value for name, found in measure(sample, ["ece", "ece-debiased", "ks"], options).items()}
+    (sentence,) = disagreements(sample, values, 0.09, 0.11, options)
+    assert sentence.startswith("ks = 0.0")
+    assert "cancel" in sentence
+    assert disagreements(sample, {**values, "ks": 0.1}, 0.09, 0.11, options) == []
+    noisy = {"ece": 0.05, "ece-sweep": 0.04, "ece-debiased": 0.01}
+    (sentence,) = disagreements(sample, noisy, 0.0, 0.02, options)
+    assert sentence.startswith("ece = 0.0500 and ece-sweep = 0.0400 lie above")
+    assert disagreements(sample, {**noisy, "ece-debiased": 0.05}, 0.0, 0.02, options) == []
+
+
+def test_the_beta_density_is_blamed_only_if_the_confidences_themselves_agree():
+    rng = np.random.default_rng(1)
+    s = np.concatenate([rng.uniform(0.5, 0.55, 5000), rng.uniform(0.95, 0.999, 5000)])
+    sample = sample_from_confidences(s, rng.random(s.size) < s - 0.1 * (s < 0.8))
+    found = {d: measure(sample, ["tce-bpm"], MetricOptions(density=d))["tce-bpm"].value for d in ("beta", "empirical")}
+    around = found["empirical"] - 1e-4, found["empirical"] + 1e-4
+    assert not around[0] <= found["beta"] <= around[1]
+    (sentence,) = disagreements(sample, {"tce-bpm": found["beta"]}, *around, MetricOptions())
+    assert f"with --density empirical it is {found['empirical']:.4f}" in sentence
+    (sentence,) = disagreements(sample, {"tce-bpm": found["beta"]}, 0.9, 0.91, MetricOptions())
+    assert "curve family" in sentence
