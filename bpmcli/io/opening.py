@@ -32,16 +32,20 @@ def open_reader(path: str, input_format: str | None = None) -> Reader:
         return (logs.named(input_format) or reader_named(input_format))(path)
     if os.path.isdir(path):
         return _folder(path)
-    suffix = "" if stream else suffix_of(path)
+    return _reader_of_file(path, "" if stream else suffix_of(path), HEAD)(path)
+
+
+def _reader_of_file(path: str, suffix: str, size: int) -> type[Reader]:
+    """The class that reads a file, by its suffix and its first bytes."""
     named = reader_for(suffix)
     if named is not None and "://" in path:
-        return named(path)  # saves a request
-    head = _head(path, HEAD)
+        return named  # saves a request
+    head = _head(path, size)
     if suffix in LOG_SUFFIXES and head is not None and (log := _log(head)) is not None:
-        return log(path)
+        return log
     if named is not None and (head is None or not head.strip() or named.recognises(head)):
-        return named(path)
-    return _by_content_or_suffix(head, named, suffix)(path)
+        return named
+    return _by_content_or_suffix(head, named, suffix)
 
 
 def _by_content_or_suffix(head: bytes | None, named: type[Reader] | None, suffix: str) -> type[Reader]:

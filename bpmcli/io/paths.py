@@ -93,12 +93,17 @@ def _expand_one(argument: str) -> list[Input]:
             raise DataError(f"{argument}: no file matches")
         base = os.path.commonpath([os.path.dirname(m) for m in matches]) if len(matches) > 1 else ""
         return [Input(m, os.path.relpath(m, base) if base else os.path.basename(m)) for m in matches]
-    if suffix_of(argument) in HDF5 and os.path.isfile(argument):
-        from bpmcli.io.formats.hdf5_file import SEPARATOR, groups
+    return _expand_file(argument)
 
-        return [Input(name, os.path.basename(argument) + name[len(argument) :].replace(SEPARATOR, "/"))
-                for name in groups(argument)]  # fmt: skip
-    return [Input(argument, os.path.basename(argument))]
+
+def _expand_file(argument: str) -> list[Input]:
+    """One input, or the groups of an HDF5 file, each an input of its own."""
+    base = os.path.basename(argument)
+    if suffix_of(argument) not in HDF5 or not os.path.isfile(argument):
+        return [Input(argument, base)]
+    from bpmcli.io.formats.hdf5_file import SEPARATOR, groups
+
+    return [Input(name, base + name[len(argument) :].replace(SEPARATOR, "/")) for name in groups(argument)]
 
 
 def _is_log(path: Path) -> bool:
