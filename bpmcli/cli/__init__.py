@@ -11,6 +11,8 @@ import sys
 from contextlib import suppress
 from typing import Any
 
+INTERRUPTED = (130, 143)
+
 
 def entry() -> None:
     """Run the program. Until a command starts, there is nothing to tidy up, and a signal ends the process at once."""
@@ -19,7 +21,14 @@ def entry() -> None:
             signal.signal(number, _leave)
     from bpmcli.cli.program import run_as_process
 
-    sys.exit(run_as_process())
+    code = run_as_process()
+    if code in INTERRUPTED:
+        # An interrupt that passed through a module written in C marks the interpreter, which then ends by the signal.
+        with suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _leave(number: int, frame: Any) -> None:

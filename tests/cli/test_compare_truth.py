@@ -192,7 +192,7 @@ def test_nonsense_sizes(text: str) -> None:
         (("metrics", "--truth", "gone.json"), 3, "no such file"),
         (("metrics", "--truth", "D1", "--density-from", "gone.npz"), 3, "gone.npz"),
         (("metrics", "--truth", "beta:1,1@2,3"), 2, "takes 3 finite parameters"),
-        (("metrics", "--truth", "beta:1,1,0@2,-3"), 2, "must be positive"),
+        (("metrics", "--truth", "beta:1,1,0@2,-3"), 2, "must lie between"),
         (("metrics", SAMPLE_DATA / "digits_test.npz", "--plot", "x.png"), 2, "--plot needs --truth"),
         (("curves",), 2, "--truth is missing"),
         (("curves", "--truth", "D1", "--method", "temperature"), 2, "scores of all classes"),

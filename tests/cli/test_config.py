@@ -32,7 +32,7 @@ def test_options_win_over_the_environment_and_that_over_the_file(run, tmp_path, 
     assert columns(run("metrics", OFF).out)[-2:] == ["ece", "ls-ece"]
     assert columns(run("metrics", OFF, "-m", "tce-bpm").out)[-1] == "tce-bpm"
     monkeypatch.setenv("BPMCLI_CONFIG", "")
-    assert "," not in run("metrics", OFF).out.splitlines()[0]
+    assert not run("metrics", OFF).out.startswith("input,")
 
 
 def test_pyproject_is_found_above_up_to_the_repository(run, tmp_path, monkeypatch):
@@ -42,7 +42,7 @@ def test_pyproject_is_found_above_up_to_the_repository(run, tmp_path, monkeypatc
     monkeypatch.chdir(inner)
     assert columns(run("metrics", OFF).out)[-1] == "ks"
     (tmp_path / "a" / ".git").mkdir()
-    assert "," not in run("metrics", OFF).out.splitlines()[0]
+    assert not run("metrics", OFF).out.startswith("input,")
 
 
 def test_paths_are_relative_to_the_file(run, tmp_path, monkeypatch):

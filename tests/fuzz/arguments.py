@@ -128,7 +128,7 @@ def random_options(rng: Random, command: tuple[str, ...], count: int) -> list[st
     """Some options of a command, in any order, possibly twice."""
     options = [p for p in commands()[command].params if p.opts[0].startswith("-")]
     found: list[str] = []
-    while count > 0:
+    while options and count > 0:
         count -= 1
         parameter = rng.choice(options)
         name = _main_name(parameter)

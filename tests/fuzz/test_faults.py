@@ -10,14 +10,8 @@ import pytest
 from conftest import ROOT
 from fuzz.faults import FAULTS
 
-OPEN = {"killed-batches", "cut-while-read", "two-writers", "full-disk", "no-descriptors"}
-"""Still to be mended."""
 
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=pytest.mark.xfail(strict=False, reason="to be mended")) if n in OPEN else n for n in FAULTS],
-)
+@pytest.mark.parametrize("name", FAULTS)
 def test_fault(name):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
     ran = subprocess.run([sys.executable, "-m", "fuzz.faults", name], env=environment, capture_output=True, text=True)

@@ -100,7 +100,7 @@ def test_a_summary_file_round_trips_bit_for_bit(tmp_path, monkeypatch, limit, we
     assert loaded.rows.n == 3000
     assert loaded.rows.sample.summarised == (limit == 0)
     assert [n.code for n in loaded.notices] == ["distinct-kept" if limit else "summarised"]
-    with pytest.raises(BpmError, match="needs every row"):
+    with pytest.raises(BpmError, match="needs the rows themselves"):
         loaded.rows.log_odds  # noqa: B018
     with pytest.raises(UsageError, match="scores of every row"):
         read_rows(str(tmp_path / "cells.parquet"), distributions=True)

@@ -10,7 +10,7 @@ have more of it. The posterior of `tce` can, so no interval begins above that of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +22,8 @@ from bpmcli.core.metrics.registry import METRICS, Metric, MetricOptions
 from bpmcli.core.metrics.resamples import draw_resamples, itself, merged
 
 RESAMPLES = 1000
+BLOCK = 2000
+"""Resamples that are computed at once."""
 
 
 class Interval(NamedTuple):
@@ -47,15 +49,13 @@ def metric_intervals(
     curve = Interval(*tce_interval(sample, options.p, level, seed), level, DRAWS)
     known = {name: value for name, value in values.items() if value is not None}
     cells = merged(sample)
-    if any(not METRICS[name].posterior for name in known):
-        resamples = draw_resamples(cells, runs, np.random.default_rng(seed))
+    drawn_of = _resampled(cells, [n for n in known if not METRICS[n].posterior], options, runs, seed)
     for name, value in known.items():
         if METRICS[name].posterior:
             out[name] = curve._replace(low=min(curve.low, value), high=max(curve.high, value))
             continue
         base = float(METRICS[name].on_resamples(itself(cells), options)[0])
-        drawn = METRICS[name].on_resamples(resamples, options)
-        drawn = drawn[~np.isnan(drawn)]
+        drawn = drawn_of[name][~np.isnan(drawn_of[name])]
         if np.isnan(base) or drawn.size < 2:
             continue
         low, high = _limits(METRICS[name], drawn, base, level)
@@ -64,6 +64,17 @@ def metric_intervals(
         high = max(min(high + value - base, 1.0), room, value)
         out[name] = Interval(min(low + value - base, curve.low, value), high, level, drawn.size)
     return out
+
+
+def _resampled(cells: Sample, names: Sequence[str], options: MetricOptions, runs: int, seed: int) -> dict[str, Floats]:
+    """Every metric on every resample, a block of resamples at a time: memory stays bounded, and signals are heard."""
+    rng = np.random.default_rng(seed)
+    blocks: dict[str, list[Floats]] = {name: [] for name in names}
+    for start in range(0, runs if names else 0, BLOCK):
+        resamples = draw_resamples(cells, min(BLOCK, runs - start), rng)
+        for name in names:
+            blocks[name].append(METRICS[name].on_resamples(resamples, options))
+    return {name: np.concatenate(found) for name, found in blocks.items()}
 
 
 def _limits(entry: Metric, drawn: Floats, value: float, level: float) -> tuple[float, float]:

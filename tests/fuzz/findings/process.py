@@ -11,12 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
-
 import bpmcli
-
-mending = pytest.mark.xfail(strict=False, reason="its fix has not landed yet")
-"""Taken off a test as soon as the fix is here."""
 
 PACKAGE = str(Path(bpmcli.__file__).resolve().parent.parent)
 

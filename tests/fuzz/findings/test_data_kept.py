@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import arrays
-from fuzz.findings.process import mending, tool
+from fuzz.findings.process import tool
 
 
 @pytest.fixture
@@ -61,7 +61,6 @@ def test_a03_no_column_overwrites_another(run, rows, params, suffix):
         assert "x_0" in ran.err
 
 
-@mending
 def test_a04_an_output_folder_that_holds_the_inputs_is_no_silent_success(run, rows, params, tmp_path):
     (tmp_path / "runs").mkdir()
     lines = "confidence,hit\n" + "".join(f"{c},{h}\n" for c, h in zip(*rows, strict=True))
@@ -74,7 +73,6 @@ def test_a04_an_output_folder_that_holds_the_inputs_is_no_silent_success(run, ro
     assert (tmp_path / "a.csv").read_text() == lines
 
 
-@mending
 def test_a05_a_file_address_spares_its_input_and_is_atomic(run, rows, params, tmp_path):
     np.savez("in.npz", confidence=rows[0], hit=rows[1])
     before = (tmp_path / "in.npz").read_bytes()
@@ -87,7 +85,6 @@ def test_a05_a_file_address_spares_its_input_and_is_atomic(run, rows, params, tm
     assert not (tmp_path / "o.csv").exists()
 
 
-@mending
 @pytest.mark.parametrize("length", [0, 100])
 def test_a06_a_truncated_output_is_made_again(run, rows, params, tmp_path, length):
     np.savez("in.npz", confidence=rows[0], hit=rows[1])
@@ -229,7 +226,6 @@ def test_a16_a_ranking_by_a_noisy_metric_says_so(run):
     assert "ranked by ece" not in plain.out
 
 
-@mending
 def test_a17_the_shrinking_of_isotonic_is_documented(run):
     from conftest import ROOT
 

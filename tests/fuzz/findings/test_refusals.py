@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from fuzz.findings.process import command, environment, mending, tool
+from fuzz.findings.process import command, environment, tool
 
 N = 120
 CSV = "confidence,hit,site\n" + "".join(f"0.{i % 9 + 1},{i % 2},s{i % 3}\n" for i in range(N))
@@ -71,7 +71,6 @@ def test_b05_structured_outcomes(run, params, role):
     assert run("metrics", "a.npz", code=3).err
 
 
-@mending
 def test_b05_weights_that_are_all_zero(run, params):
     pq.write_table(pa.table({"confidence": np.full(N, 0.7), "hit": np.arange(N) % 2, "w": np.zeros(N)}), "a.parquet")
     run("summarize", "a.parquet", "--weight", "w", "-o", "s.parquet", code=3)
@@ -80,7 +79,6 @@ def test_b05_weights_that_are_all_zero(run, params):
 DEEP = "[" * 100_000 + "]" * 100_000
 
 
-@mending
 def test_b05_deep_documents(run, params, tmp_path):
     (tmp_path / "d.jsonl").write_text('{"schema": "bpmcli/draws", "setting": ' + DEEP + "}\n")
     run("compare", "metrics", "--truth", "D1", "-n", "50", "--runs", "1", "-m", "ece", "--resume", "d.jsonl", code=3)
