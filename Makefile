@@ -62,6 +62,7 @@ sdist-check: $(VENV)/dev  ## build the sdist, unpack it elsewhere and run its te
 	  $(MAKE) -C "$$folder"/bpmcli-* test PYTHON=$(abspath $(BIN)/python)
 
 audit: $(VENV)/dev  ## known vulnerabilities of the installed packages (asks the network)
+	$(BIN)/python -m pip install --quiet pip-audit
 	$(BIN)/pip-audit --skip-editable
 
 bench: $(VENV)/dev  ## speed, side by side in one run (minutes)

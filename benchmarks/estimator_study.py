@@ -131,9 +131,10 @@ def ead_table(runs: int, seed: int) -> None:
         for run in range(runs):
             sample = simulate(truth, 10_000, np.random.default_rng([seed, run, 10_000, int(name[1])])).sample()
             both.append([ead(fit_bpm(sample).curve, truth.curve), ead(fit_averaged(sample), truth.curve)])
-        paper, new = np.mean(both, axis=0)
+        (paper, new), errors = np.mean(both, axis=0), np.std(both, axis=0) / np.sqrt(runs)
         error = np.std([b - a for a, b in both]) / np.sqrt(runs)
-        print(f"{name}  bpm {paper:.4f}  {NEW} {new:.4f}  difference {new - paper:+.4f} ± {error:.4f}", flush=True)
+        found = f"bpm {paper:.4f} ± {errors[0]:.4f}  {NEW} {new:.4f} ± {errors[1]:.4f}"
+        print(f"{name}  {found}  difference {new - paper:+.4f} ± {error:.4f}", flush=True)
 
 
 def tce_table(runs: int, seed: int) -> None:

@@ -4,7 +4,7 @@
 
 Every table is one bpmcli command, which commands.txt keeps; the same seed gives the same bytes. An
 interrupted run goes on where it stopped. What the paper prints stands beside ours in paper.md, and
-docs/REPRODUCTION.md says why the two differ where they do.
+docs/PAPER.md says why the two differ where they do.
 """
 
 from __future__ import annotations

@@ -1,119 +1,91 @@
-"""Every console block of the README is executed, and so are its CI recipes and its Python."""
+"""Every console block of the README and the docs is executed, and so are their Python, CI steps and Makefile."""
 
 from __future__ import annotations
 
-import os
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, SAMPLE_DATA
+from conftest import ROOT
+from doc_blocks import PAGES, blocks, mismatches, new_folder, shell, steps
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+README = ROOT / "README.md"
+DOCS = ROOT / "docs"
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One directory for all blocks: later ones use files of earlier ones."""
-    path = tmp_path_factory.mktemp("readme")
-    (path / "sample_data").symlink_to(SAMPLE_DATA)
-    return path
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return new_folder(tmp_path)
 
 
-def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    env = {**os.environ, "PATH": path, "COLUMNS": "200", "NO_COLOR": "1"}
-    return subprocess.run(
-        ["bash", "-c", command], cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_console_blocks(page, folder):
+    for step, found in mismatches(page, folder):
+        message = f"$ {step.command}\n--- {page.name}\n{step.shown}\n--- found\n{found}"
+        pytest.fail(f"{message}\n--- python tests/doc_blocks.py {page.relative_to(ROOT)} rewrites it")
 
 
-def matches(shown: str, found: str) -> bool:
-    """… in the README stands for any text, a line of it alone for any lines."""
-    pattern = re.escape(shown.strip()).replace("…", ".*")
-    return re.fullmatch(pattern, found.strip(), flags=re.DOTALL) is not None
+def test_blocks_are_found():
+    assert len(list(steps(README))) >= 6
+    assert sum(len(list(steps(page))) for page in PAGES) >= 25
 
 
-def test_console_blocks(folder):
-    ran = 0
-    for block in blocks("console"):
-        status = 0
-        for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, shown = step.partition("\n")
-            if command == "echo $?":
-                assert int(shown) == status
-                continue
-            done = shell(command, folder)
-            status = done.returncode
-            assert matches(shown, done.stdout), f"$ {command}\n--- README\n{shown}\n--- found\n{done.stdout}"
-            ran += 1
-    assert ran >= 10
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name)
+def test_python_blocks(page, folder):
+    for block in blocks(page, "python"):
+        done = shell(f"{sys.executable} - <<'X'\n{block}\nX", folder)
+        assert done.returncode == 0, f"{block}\n---\n{done.stdout}"
+        assert done.stdout
 
 
 def test_actions_step(folder):
-    (block,) = blocks("yaml")
+    (block,) = (block for block in blocks(DOCS / "CI.md", "yaml") if "run: |" in block)
     lines = re.search(r"run: \|\n((?:    .*\n)+)", block)
     assert lines
     assert shell(lines[1], folder).returncode == 0
     stricter = lines[1].replace("ece=0.05", "ece=0.001")
+    assert stricter != lines[1]
     assert shell(stricter, folder).returncode == 1
 
 
 def test_makefile_line(folder):
-    (block,) = blocks("make")
+    (block,) = blocks(DOCS / "CI.md", "make")
     (folder / "Makefile").write_text(block)
     assert shell("make calibration", folder).returncode == 0
-    (folder / "Makefile").write_text(block.replace("tce-bpm=0.03", "tce-bpm=0.0001"))
+    stricter = block.replace("ece=0.05", "ece=0.0001")
+    assert stricter != block
+    (folder / "Makefile").write_text(stricter)
     assert shell("make calibration", folder).returncode == 2  # make's own code for a failed recipe
 
 
-def test_python_block(folder):
-    (block,) = blocks("python")
-    assert len(block.strip().splitlines()) <= 6
-    done = shell(f"{sys.executable} - <<'X'\n{block}\nX", folder)
-    assert done.returncode == 0, done.stdout
-    assert "tce-bpm" in done.stdout
+def test_readme_is_short():
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 200
 
 
-def test_readme_names_every_command_metric_method_and_exit_code():
-    from bpmcli.cli import COMMANDS
-    from bpmcli.core.metrics import METRICS
-
-    for name in COMMANDS:
-        assert f"bpmcli {name}" in README, name
-    for name in METRICS:
-        assert f"`{name}`" in README, name
-    from bpmcli.core.calibrators import METHODS
-
-    for name in METHODS:
-        assert f"`{name}`" in README, name
-    for code in (0, 1, 2, 3, 4, 70, 130, 143):
-        assert f"| {code} |" in README
+def test_links_lead_somewhere():
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "sample_data" / "README.md"]:
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
 def test_what_a_summary_moves_is_said_alike_everywhere():
     from bpmcli.core.data.notices import TEXTS
 
-    scale = (ROOT / "docs" / "SCALE.md").read_text(encoding="utf-8")
-    for text in (README, scale, TEXTS["summarised"][0], TEXTS["distinct-kept"][0]):
+    scale = (DOCS / "SCALE.md").read_text(encoding="utf-8")
+    for text in (scale, TEXTS["summarised"][0], TEXTS["distinct-kept"][0]):
         assert re.search(r"60,000 rows.{0,60}tce-bpm.{0,20}by up to 1e-4|60,000 rows.{0,60}moves it by up to 1e-4", text.replace("\n", " ").replace("`", ""))  # fmt: skip
-    for text in (README, scale):
-        assert re.findall(r"\((\S+) seen\)", text) == ["2e-4"]  # of ece-sweep
+    assert set(re.findall(r"\((\S+) seen\)", scale)) == {"2e-4"}  # of ece-sweep
 
 
-def test_readme_names_the_keys_of_a_parameter_file(folder):
-    import json
-
-    steps = ("fit sample_data/digits_val.npz --method bpm-averaged --interval 0.9", "fit sample_data/digits_val.npz --classwise")  # fmt: skip
-    described = README.partition("## JSON")[2].partition("\n## ")[0]
-    for step in steps:
-        document = json.loads(shell(f"bpmcli {step} -q", folder).stdout)
+def test_the_keys_of_a_parameter_file_are_documented(folder):
+    calls = ("fit sample_data/digits_val.npz --method bpm-averaged --interval 0.9", "fit sample_data/digits_val.npz --classwise")  # fmt: skip
+    described = (DOCS / "JSON.md").read_text(encoding="utf-8")
+    for call in calls:
+        document = json.loads(shell(f"bpmcli {call} -q", folder).stdout)
         for name in {*document, *document["fit"], *document.get("band", ()), *document.get("grouping", ())}:
             assert re.search(rf"\b{name}\b", described), name
 
