@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage fuzz lint types check sdist-check audit bench bench-scale reproduce sample-data clean
+.PHONY: help demo test coverage fuzz lint types check sdist-check audit bench bench-scale reproduce man sample-data clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -74,6 +74,9 @@ bench-scale: $(VENV)/dev  ## peers, growth, summaries, many files (long; DATA=fo
 
 reproduce: $(VENV)/test  ## the paper's simulated tables and figures, into reproduction/
 	$(BIN)/python benchmarks/reproduce.py reproduction --jobs 0
+
+man: $(VENV)/demo  ## manual pages from the help, into build/man/man1 (MANPATH=build/man man bpmcli)
+	$(BIN)/python -m bpmcli.cli.man_pages build/man/man1
 
 sample-data: $(VENV)/dev  ## rebuild sample_data
 	$(BIN)/python sample_data/make_sample_data.py

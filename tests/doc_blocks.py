@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
+PATIENCE = 300
+"""Seconds for a command that takes two on an idle machine."""
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -53,9 +55,8 @@ def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     env = {**os.environ, "PATH": path, "COLUMNS": "200", "NO_COLOR": "1"}
     env = {name: value for name, value in env.items() if not name.startswith(("BPMCLI_", "GITHUB_"))}
-    return subprocess.run(
-        ["bash", "-c", command], cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    return subprocess.run(["bash", "-c", command], cwd=folder, env=env, text=True, timeout=PATIENCE, **streams)
 
 
 def matches(shown: str, found: str) -> bool:

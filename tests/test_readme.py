@@ -51,6 +51,13 @@ def test_actions_step(folder):
     assert shell(stricter, folder).returncode == 1
 
 
+def test_dvc_stage(folder):
+    (command,) = re.findall(r"^    cmd: (.*)$", (DOCS / "CI.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert shell(command, folder).returncode == 0
+    assert json.loads((folder / "calibration.json").read_text())["schema"] == "bpmcli/metrics"
+    assert shell(command.replace("tce=0.03", "tce=0"), folder).returncode == 1
+
+
 def test_makefile_line(folder):
     (block,) = blocks(DOCS / "CI.md", "make")
     (folder / "Makefile").write_text(block)

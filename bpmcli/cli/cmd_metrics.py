@@ -8,23 +8,32 @@ from typing import Annotated, Any
 
 from bpmcli import __version__
 from bpmcli.cli import console
+from bpmcli.cli.options.ci import Ci
 from bpmcli.cli.options.command import command_app, only
 from bpmcli.cli.options.measuring import Details, Gate, Metrics, Uncertainty
 from bpmcli.cli.options.reading import Groups, Input, InputCheck, OptionalInputs, Work
-from bpmcli.cli.options.showing import Other, Output, Picture
+from bpmcli.cli.options.showing import FORMATS_PER_INPUT, Other, Output, Picture
 from bpmcli.cli.outcomes import Outcomes
 from bpmcli.errors import UsageError
 
 Record = Mapping[str, Any]
 
 
+HELP = {
+    "plot": "Draw reliability diagrams: png, svg, pdf, or DIR/ for a file each.",
+    "output_dir": "Also write each input's result here, as json (as csv with -f csv).",
+    "format": "table, json, csv, markdown, or jsonl: a line of JSON as soon as each input is done.",
+}
+
+
 def metrics(
     inputs: OptionalInputs = None,
     *,
     chosen: Annotated[Metrics, only(help={"metric": "Only this metric, or 'all'; repeatable. Default: the paper's seven."})],
-    output: Annotated[Output, only("format", "plot", help={"plot": "Draw reliability diagrams: png, svg, pdf, or DIR/ for a file each."})],
+    output: Annotated[Output, only("output_dir", "format", "plot", help=HELP)],
     uncertainty: Uncertainty,
     gate: Gate,
+    ci: Ci,
     groups: Annotated[Groups, only("by")],
     read: Input,
     check: InputCheck,
@@ -42,10 +51,11 @@ def metrics(
       bpmcli metrics preds.parquet --fail-above tce=0.03 --gate-confidence 0.95
     """
     from bpmcli.cli import ci_gate
+    from bpmcli.cli.each_result import JSON_LINES, EachResult, check_each
     from bpmcli.io.paths import expand
     from bpmcli.tasks.measure import MeasureFile, Requested
 
-    format_, seed = output.resolve(), other.resolve()
+    format_, seed = output.resolve(FORMATS_PER_INPUT), other.resolve()
     if chosen.list_ or check.explain_input:
         return _look(inputs or [], chosen, gate, read.resolve(groups.by), format_)
     groups.resolve()
@@ -55,6 +65,7 @@ def metrics(
     options, scale = details.resolve(), work.resolve()
     limits = gate.resolve(uncertainty.resolve())
     style, in_terminal = picture.resolve(), picture.in_terminal(format_, len(items))
+    check_each(format_, chosen.bins_table, output.output_dir, work.pool)
     _check_picture(output.plot)
     before = ci_gate.load_baseline(limits.baseline, _as_json(options)) if limits.baseline else None
 
@@ -66,17 +77,22 @@ def metrics(
     names = tuple(dict.fromkeys([*chosen.resolve(), *limits.names()]))
     task = MeasureFile(read.resolve(groups.by), names, options, wanted, scale.mode)
     outcomes = Outcomes(len(items))
-    measured = _pooled(items, task, scale) if work.pool and len(items) > 1 else _each(items, task, scale, outcomes)
+    each = EachResult(items, output.output_dir, format_, _document(options))
+    if work.pool and len(items) > 1:
+        measured = _pooled(items, task, scale, each)
+    else:
+        measured = _each(items, task, scale, outcomes, each)
     records = [one.record for one in measured]
     failed = [failure.input for failure in outcomes.failures]
     results = ci_gate.judge(records, limits, before, failed) if limits.names() else []
-    if records:
-        _show(format_, records, _document(options, records, outcomes, results), wanted)
+    if records and format_ != JSON_LINES:
+        _show(format_, records, _document(options, records, outcomes.failures, results), wanted)
     if in_terminal:
         _show_diagrams(measured)
     if output.plot and measured:
         _draw(output.plot, measured, picture.overlay, style)
     passed = ci_gate.show_results(results) if results else True
+    ci.publish(records, outcomes.failures, results)
     return outcomes.exit_code() or int(not passed)
 
 
@@ -127,22 +143,24 @@ def _draw(path: str, measured: Sequence[Any], overlay: bool, style: Any) -> None
     console.note(f"wrote {written[0]}{more}")
 
 
-def _pooled(items: Sequence[Any], task: Any, scale: Any) -> list[Any]:
+def _pooled(items: Sequence[Any], task: Any, scale: Any, each: Any) -> list[Any]:
     """The records of all inputs as one sample; one input that cannot be read stops everything."""
     from bpmcli.engines.scale import pool_inputs
 
     rows, notices = pool_inputs(items, task.options, scale, console.reading)
     done = task.measure(f"pooled ({len(items)} inputs)", rows, notices, {})
     _show_notices(done, "")
+    each.take(0, [one.record for one in done])
     return list(done)
 
 
-def _each(items: Sequence[Any], task: Any, scale: Any, outcomes: Outcomes) -> list[Any]:
+def _each(items: Sequence[Any], task: Any, scale: Any, outcomes: Outcomes, each: Any) -> list[Any]:
     """The measurements of every input, or of every group in it."""
     measured: list[Any] = []
     names = [item.path for item in items]
     for position, done in outcomes.good(names, scale.each(task, items), "measuring"):
         measured += done
+        each.take(position, [one.record for one in done])
         _show_notices(done, outcomes.where(names[position]))
     return measured
 
@@ -162,7 +180,9 @@ def _show_notices(done: Sequence[Any], where: str) -> None:
                 console.note(f"note: {title(one.record)}: no {name}: {found['why_missing']}")
 
 
-def _document(options: Any, records: Sequence[Record], outcomes: Outcomes, results: Sequence[Any]) -> dict[str, Any]:
+def _document(
+    options: Any, records: Sequence[Record] = (), failures: Sequence[Any] = (), results: Sequence[Any] = ()
+) -> dict[str, Any]:
     from bpmcli.cli.ci_gate import SCHEMA, VERSION
 
     return {
@@ -171,7 +191,7 @@ def _document(options: Any, records: Sequence[Record], outcomes: Outcomes, resul
         "tool": f"bpmcli {__version__}",
         "options": _as_json(options),
         "results": records,
-        "failures": [{"input": name, "error": error.message} for name, error in outcomes.failures],
+        "failures": [{"input": name, "error": error.message} for name, error in failures],
         "gates": [result._asdict() for result in results],
     }
 

@@ -33,7 +33,12 @@ COMMANDS = {
     "summarize": "Reduce files of any size to a small summary that metrics and fit read.",
     "simulate": "Draw data whose true calibration error is known.",
     "compare": "Compare metrics or calibrators, on files or on known truth.",
+    "config": "Show the options that a file or the environment sets.",
+    "completion": "Print a completion script for bash, zsh or fish.",
 }
+
+UNCONFIGURED = ("config", "completion")
+"""Commands whose options cannot be set in a file or in the environment."""
 
 
 class _Commands(TyperGroup):
@@ -48,11 +53,22 @@ class _Commands(TyperGroup):
         module = import_module(f"bpmcli.cli.cmd_{cmd_name}")
         found = typer.main.get_command(module.app)
         found.name, found.short_help = cmd_name, COMMANDS[cmd_name]
+        if ctx is not None and cmd_name not in UNCONFIGURED:
+            ctx.default_map = {**(ctx.default_map or {}), cmd_name: _configured((cmd_name,), found)}
         return found
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+def _configured(path: tuple[str, ...], command: Any) -> dict[str, Any]:
+    """What a file or the environment sets for a command, or for each command of a group."""
+    from bpmcli.cli.config import defaults
+
+    if hasattr(command, "commands"):
+        return {name: _configured((*path, name), each) for name, each in command.commands.items()}
+    return defaults(path, command)
 
 
 HELP = """Measure and fix a classifier's calibration from the command line.
@@ -118,6 +134,10 @@ def _run(arguments: list[str]) -> int:
         return done.exit_code if arguments else 2
     except BpmError as error:
         console.show_error(error)
+        if os.environ.get("GITHUB_ACTIONS") and "--no-ci" not in arguments:
+            from bpmcli.cli import github
+
+            github.annotate_error(error)
         return error.exit_code
     except KeyboardInterrupt as stop:
         terminated = isinstance(stop, _Terminated)

@@ -11,6 +11,8 @@ from bpmcli.cli.options.command import OTHER, under
 from bpmcli.errors import UsageError
 
 FORMATS = ("table", "json", "csv", "markdown")
+FORMATS_PER_INPUT = (*FORMATS, "jsonl")
+"""For a command whose inputs have a result each."""
 
 
 @under("Output")
@@ -30,11 +32,11 @@ class Output(NamedTuple):
         "table"
     )
 
-    def resolve(self) -> str:
+    def resolve(self, formats: tuple[str, ...] = FORMATS) -> str:
         """The format on standard output."""
         if self.output and self.output_dir:
             raise UsageError("-o and --output-dir exclude each other", "keep one of them")
-        return one_of("--format", self.format, FORMATS)
+        return one_of("--format", self.format, formats)
 
 
 AXES = ("confidence", "log-odds")

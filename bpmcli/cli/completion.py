@@ -1,0 +1,184 @@
+"""Shell completion. Commands, options and names are written into the script, so that a key press starts no Python.
+
+Only the columns of a file are asked for when wanted, from `bpmcli.column_names`, which imports next to nothing.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+COLUMNS, FILES = "columns", "files"
+
+
+class Option(NamedTuple):
+    """An option as a shell offers it."""
+
+    names: tuple[str, ...]
+    help: str
+    takes: tuple[str, ...] | str | None
+    """The values to choose from; COLUMNS or FILES; None for a flag."""
+
+
+def commands() -> dict[str, list[Option]]:
+    """The options of every command; a group of commands has none."""
+    import typer
+
+    from bpmcli.cli.program import COMMANDS, app
+
+    root = typer.main.get_command(app)
+    values = _values()
+    found: dict[str, list[Option]] = {}
+    for name in COMMANDS:
+        command: Any = root.get_command(None, name)  # type: ignore[attr-defined]
+        found[name] = _options(command, values)
+        for inner, each in getattr(command, "commands", {}).items():
+            found[f"{name} {inner}"] = _options(each, values)
+    return found
+
+
+def _values() -> Mapping[str, tuple[str, ...]]:
+    """What options can be set to, by their long names."""
+    from bpmcli.cli.options.showing import FORMATS, FORMATS_PER_INPUT
+    from bpmcli.core.calibrators import METHODS
+    from bpmcli.core.compare.truths import TRUTHS
+    from bpmcli.core.curves.families import FAMILIES
+    from bpmcli.core.metrics import METRICS
+
+    limits = tuple(f"{name}=" for name in METRICS)
+    return {
+        "--metric": (*METRICS, "all"),
+        "--method": (*METHODS, "list"),
+        "--prior": (*FAMILIES, "list"),
+        "--truth": tuple(TRUTHS),
+        "--fail-above": limits,
+        "--pass-below": limits,
+        "--max-increase": limits,
+        "--rank-by": ("nll", "brier", *METRICS),
+        "--format": FORMATS,
+        "--format of metrics": FORMATS_PER_INPUT,
+        "--binning": ("mass", "width"),
+        "--density": ("beta", "empirical"),
+        "--variant": ("paper", "authors"),
+        "--optimizer": ("newton", "nelder-mead"),
+        "--engine": ("local", "dask"),
+    }
+
+
+def _options(command: Any, values: Mapping[str, tuple[str, ...]]) -> list[Option]:
+    found = []
+    for parameter in command.params:
+        if parameter.param_type_name == "argument" or getattr(parameter, "hidden", False):
+            continue
+        names = tuple(parameter.opts)
+        long = next((name for name in names if name.startswith("--")), names[0])
+        takes: tuple[str, ...] | str | None = None
+        if not parameter.is_flag:
+            by_name = values.get(f"{long} of {command.name}") or values.get(long)
+            takes = by_name or (COLUMNS if parameter.metavar in ("KEY", "COLUMN") else FILES)
+        found.append(Option(names, parameter.help or "", takes))
+    return [*found, Option(("-h", "--help"), "Show the help and exit.", None)]
+
+
+def script(shell: str) -> str:
+    """The completion script for bash, zsh or fish."""
+    found = commands()
+    return _fish(found) if shell == "fish" else _bash_or_zsh(found, shell)
+
+
+def _bash_or_zsh(found: Mapping[str, list[Option]], shell: str) -> str:
+    cases = "\n".join(_cases(found))
+    names = "|".join(f'" {name}"' if " " not in name else f'"{name}"' for name in found)
+    first = " ".join(name for name in found if " " not in name)
+    python = shlex.quote(sys.executable)
+    shared = f"""# bpmcli completion for {shell}, written by `bpmcli completion {shell}`
+_bpmcli_values() {{ # COMMAND PREVIOUS: what may come next, a line each; @files and @columns stand for these
+  case "$1:$2" in
+{cases}
+    :*) printf '%s\\n' {first} --version --help ;;
+  esac
+}}
+_bpmcli_path() {{ # the command named by these words
+  local found="" word
+  for word in "$@"; do
+    case "$found $word" in {names}) found="${{found:+$found }}$word" ;; esac
+  done
+  printf '%s' "$found"
+}}
+_bpmcli_columns() {{ {python} -B -m bpmcli.column_names "$@" 2>/dev/null; }}
+"""
+    return shared + (ZSH if shell == "zsh" else BASH)
+
+
+def _cases(found: Mapping[str, list[Option]]) -> Iterator[str]:
+    for name, options in found.items():
+        for option in options:
+            if option.takes is None:
+                continue
+            pattern = "|".join(f'"{name}:{each}"' for each in option.names)
+            words = f"@{option.takes}" if isinstance(option.takes, str) else " ".join(option.takes)
+            yield f"    {pattern}) printf '%s\\n' {words} ;;"
+        inner = [other.split()[1] for other in found if other.startswith(f"{name} ")]
+        words = " ".join([*inner, *(each for option in options for each in option.names if each.startswith("--"))])
+        files = "" if inner else "@files "
+        yield f"    \"{name}:\"*) printf '%s\\n' {files}{words} ;;"
+
+
+BASH = """_bpmcli() {
+  local current="${COMP_WORDS[COMP_CWORD]}" IFS=$'\\n' values kind
+  values="$(_bpmcli_values "$(_bpmcli_path "${COMP_WORDS[@]:1:COMP_CWORD-1}")" "${COMP_WORDS[COMP_CWORD-1]}")"
+  COMPREPLY=()
+  case "$values" in @*) kind="${values%%$'\\n'*}"; values="${values#"$kind"}" ;; esac
+  case "$kind" in
+    @columns) values="$(_bpmcli_columns "${COMP_WORDS[@]:2}")" ;;
+    @files) [ "${current:0:1}" = - ] || COMPREPLY=($(compgen -f -- "$current")) ;;
+  esac
+  [ ${#COMPREPLY[@]} = 0 ] || compopt -o filenames 2>/dev/null
+  COMPREPLY+=($(compgen -W "$values" -- "$current"))
+  case "${COMPREPLY[0]:-}" in *=) compopt -o nospace 2>/dev/null ;; esac
+}
+complete -F _bpmcli bpmcli
+"""
+
+ZSH = """_bpmcli() {
+  local values=("${(@f)$(_bpmcli_values "$(_bpmcli_path "${(@)words[2,CURRENT-1]}")" "${words[CURRENT-1]}")}")
+  case "${values[1]}" in
+    @columns) compadd -- "${(@f)$(_bpmcli_columns "${(@)words[3,-1]}")}" ;;
+    @files) [[ "${words[CURRENT]}" == -* ]] || _files; shift values; (( $#values )) && compadd -- "${values[@]}" ;;
+    *=) compadd -S '' -- "${values[@]}" ;;
+    *) compadd -- "${values[@]}" ;;
+  esac
+}
+compdef _bpmcli bpmcli
+"""
+
+
+def _fish(found: Mapping[str, list[Option]]) -> str:
+    lines = [
+        "# bpmcli completion for fish, written by `bpmcli completion fish`",
+        "function __bpmcli_columns",
+        f"    {shlex.quote(sys.executable)} -B -m bpmcli.column_names (commandline -opc)[3..-1] 2>/dev/null",
+        "end",
+    ]
+    first = " ".join(name for name in found if " " not in name)
+    lines.append(f'complete -c bpmcli -n "not __fish_seen_subcommand_from {first}" -f -a "{first}"')
+    for name, options in found.items():
+        outer, _, inner = name.partition(" ")
+        seen = f"__fish_seen_subcommand_from {outer}" + (f"; and __fish_seen_subcommand_from {inner}" if inner else "")
+        if names := [other.split()[1] for other in found if other.startswith(f"{name} ")]:
+            lines.append(f'complete -c bpmcli -n "{seen}" -f -a "{" ".join(names)}"')
+        lines += [f'complete -c bpmcli -n "{seen}" {_fish_option(option)}' for option in options]
+    return "\n".join(lines) + "\n"
+
+
+def _fish_option(option: Option) -> str:
+    names = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names)
+    said = f"-d {shlex.quote(option.help)}"
+    if option.takes is None:
+        return f"{names} {said}"
+    if option.takes == FILES:
+        return f"{names} -r {said}"
+    words = "(__bpmcli_columns)" if option.takes == COLUMNS else " ".join(option.takes)
+    return f"{names} -x -a '{words}' {said}"

@@ -1,0 +1,167 @@
+"""Options from a file and from the environment: the command line wins over BPMCLI_… variables, these over the file.
+
+The file is bpmcli.toml, or the table [tool.bpmcli] of pyproject.toml, in the working directory or above it up to the
+root of the repository. Keys are long option names. Those at the top are for every command that has the option, those in
+a table named after a command are for that command, and only there can `inputs` be given.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from bpmcli.errors import UsageError
+
+PREFIX = "BPMCLI_"
+NAMED = "BPMCLI_CONFIG"
+"""Names the file to read; empty for none."""
+_COPIES = "BPMCLI_STREAM_COPIES"
+"""Set by us for worker processes (see io/streams.py)."""
+NOT_OPTIONS = {NAMED, "BPMCLI_DEBUG", _COPIES}
+INPUTS = "inputs"
+YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
+
+
+class Setting(NamedTuple):
+    """An option that was set outside of the command line."""
+
+    scope: tuple[str, ...]
+    """The command it is for; empty for every command that has the option."""
+    option: str
+    value: Any
+    source: str
+
+
+def config_file() -> str | None:
+    """The path of the file in force."""
+    named = os.environ.get(NAMED)
+    if named is not None:
+        return named or None
+    folder = os.getcwd()
+    while True:
+        own, project = os.path.join(folder, "bpmcli.toml"), os.path.join(folder, "pyproject.toml")
+        if os.path.isfile(own):
+            return own
+        if os.path.isfile(project) and _mentions_bpmcli(project):
+            return project
+        above = os.path.dirname(folder)
+        if above == folder or os.path.exists(os.path.join(folder, ".git")):
+            return None
+        folder = above
+
+
+def _mentions_bpmcli(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return b"tool.bpmcli" in file.read()
+    except OSError:
+        return False
+
+
+def settings() -> list[Setting]:
+    """Everything that is set, the weaker first. Unknown options and commands are a usage error."""
+    names = [name for name in os.environ if name.startswith(PREFIX) and name not in NOT_OPTIONS]
+    path = config_file()
+    if path is None and not names:
+        return []
+    from bpmcli.cli.config_names import known_options
+
+    options = known_options()
+    found = list(_from_file(path, options)) if path is not None else []
+    found += [_from_variable(name, options) for name in sorted(names)]
+    # A table of a command is more specific than the top, whatever their order in the file.
+    return sorted(found, key=lambda setting: (setting.source.startswith(PREFIX), len(setting.scope)))
+
+
+def in_force() -> list[Setting]:
+    """The settings that no stronger one replaces."""
+    found = settings()
+    return [
+        setting
+        for position, setting in enumerate(found)
+        if not any(
+            later.option == setting.option and setting.scope[: len(later.scope)] == later.scope
+            for later in found[position + 1 :]
+        )
+    ]
+
+
+def _from_file(path: str, options: Mapping[tuple[str, ...], Any]) -> Iterator[Setting]:
+    from bpmcli.cli.config_names import check_name, text_values
+
+    for scope, name, value in _tables(_load(path), path, options):
+        option = check_name(path, scope, name, options)
+        folder = os.path.dirname(os.path.abspath(path))
+        yield Setting(scope, option, text_values(path, scope, option, value, options, folder), os.path.relpath(path))
+
+
+def _load(path: str) -> Mapping[str, Any]:
+    import sys
+
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        with open(path, "rb") as file:
+            document = tomllib.load(file)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", f"{NAMED} names a configuration file; unset it") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{path}: is not valid TOML ({error})") from None
+    if os.path.basename(path) != "pyproject.toml":
+        return dict(document)
+    found = document.get("tool", {}).get("bpmcli", {})
+    if not isinstance(found, dict):
+        raise UsageError(f"{path}: tool.bpmcli must be a table", "[tool.bpmcli]")
+    return found
+
+
+def _tables(
+    table: Mapping[str, Any], path: str, options: Mapping[tuple[str, ...], Any], scope: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], str, Any]]:
+    """(command, key, value) of every key, tables named after a command opened."""
+    for name, value in table.items():
+        inner = (*scope, name)
+        if isinstance(value, dict) and any(command[: len(inner)] == inner for command in options):
+            yield from _tables(value, path, options, inner)
+        else:
+            yield scope, name, value
+
+
+def _from_variable(variable: str, options: Mapping[tuple[str, ...], Any]) -> Setting:
+    """BPMCLI_FAIL_ABOVE is for every command that has the option, BPMCLI_METRICS_FAIL_ABOVE for one."""
+    from bpmcli.cli.config_names import check_name, find, text_values
+
+    name = variable.removeprefix(PREFIX).lower().replace("_", "-")
+    scope: tuple[str, ...] = ()
+    for command in options:
+        rest = name.removeprefix("-".join(command) + "-")
+        if rest != name and find(command, rest, options) is not None:
+            scope, name = command, rest
+    option = check_name(variable, scope, name, options)
+    parameter = find(scope, option, options)
+    value: Any = os.environ[variable]
+    if parameter.is_flag:
+        if value.lower() not in YES + NO:
+            raise UsageError(f"{variable}: must be 1 or 0, got '{value}'")
+        value = value.lower() in YES
+    elif parameter.multiple:
+        value = value.split()
+    return Setting(scope, option, text_values(variable, scope, option, value, options, None), variable)
+
+
+def defaults(path: tuple[str, ...], command: Any) -> dict[str, Any]:
+    """Values for the parameters of a command, by parameter name."""
+    found = settings()
+    if not found:
+        return {}
+    from bpmcli.cli.config_names import options_of
+
+    options = options_of(command)
+    return {
+        options[setting.option].name: setting.value
+        for setting in found
+        if setting.scope == path[: len(setting.scope)] and setting.option in options
+    }

@@ -1,0 +1,61 @@
+"""Results that leave as soon as their input is done: a line of JSON each, and a file each."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bpmcli.cli import streams
+from bpmcli.cli.measurement_tables import measurements
+from bpmcli.cli.render import render
+from bpmcli.errors import UsageError
+from bpmcli.io.stdout import data_stream
+
+Record = Mapping[str, Any]
+JSON_LINES = "jsonl"
+
+
+class EachResult:
+    """Takes the records of one input after the other."""
+
+    def __init__(self, items: Sequence[Any], folder: str | None, format_: str, head: Mapping[str, Any]) -> None:
+        self.format, self.head = format_, head
+        self.targets: list[str] = []
+        if folder is not None:
+            from bpmcli.io.outputs import output_paths
+
+            suffix = ".metrics.csv" if format_ == "csv" else ".metrics.json"
+            self.targets = output_paths(items, folder, [suffix] * len(items))
+
+    def take(self, position: int, records: Sequence[Record]) -> None:
+        """Print and write the records of the input at this position."""
+        if self.format == JSON_LINES:
+            print_lines(records)
+        if self.targets:
+            from bpmcli.io.atomic import write_text
+
+            document = {**self.head, "results": list(records), "failures": [], "gates": []}
+            form = "csv" if self.format == "csv" else "json"
+            write_text(self.targets[position], render(form, measurements(records, wide=True), document))
+
+
+def print_lines(records: Sequence[Record]) -> None:
+    """One line of JSON per record, at once: whoever reads it need not wait for the next input."""
+    try:
+        stream = data_stream()
+        for record in records:
+            stream.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
+        stream.flush()
+    except BrokenPipeError:
+        # A gate must still fail although nobody reads the lines.
+        streams.forget(sys.stdout)
+
+
+def check_each(format_: str, bins_table: bool, folder: str | None, pooled: bool) -> None:
+    """Refuses combinations in which there is no result per input."""
+    if format_ == JSON_LINES and bins_table:
+        raise UsageError("--bins-table is a table, and jsonl has one result per line", "use --format csv or json")
+    if folder is not None and pooled:
+        raise UsageError("--pool gives one result, and --output-dir writes one per input", "leave one of them out")

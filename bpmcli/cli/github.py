@@ -1,0 +1,92 @@
+"""Inside GitHub Actions: annotations on the run, and a step summary in markdown.
+
+Workflow commands (`::error …`) may stand on either stream; standard error keeps standard output for data.
+https://docs.github.com/actions/reference/workflow-commands-for-github-actions
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bpmcli.cli import console
+from bpmcli.cli.escape import markdown
+from bpmcli.cli.measurement_tables import measurements, title
+from bpmcli.cli.render import render
+
+Record = Mapping[str, Any]
+
+LARGEST_SUMMARY = 1 << 20
+"""GitHub refuses the summary of a step beyond 1 MiB."""
+MOST_ANNOTATIONS = 10
+"""GitHub shows this many errors per step and drops the others."""
+
+
+def active() -> bool:
+    """Whether this process runs in a step of GitHub Actions."""
+    return os.environ.get("GITHUB_ACTIONS") == "true"
+
+
+def annotate(failures: Sequence[Any], gates: Sequence[Any]) -> None:
+    """Every failed gate and every input that could not be read, as an annotation of the run."""
+    unread = {failure.input for failure in failures}  # these fail their gates too: once is enough
+    found = [("Calibration gate failed", str(gate)) for gate in gates if not gate.passed and gate.input not in unread]
+    found += [("Input could not be read", failure.error.message) for failure in failures]
+    shown = found if len(found) <= MOST_ANNOTATIONS else found[: MOST_ANNOTATIONS - 1]
+    for heading, text in shown:
+        console.say(_error(heading, text))
+    if len(shown) < len(found):
+        rest = f"{len(found) - len(shown)} further gates or inputs failed; the log lists them"
+        console.say(_error("Calibration", rest))
+
+
+def annotate_error(error: Any) -> None:
+    """An error that ended the command, as an annotation of the run."""
+    if active():
+        console.say(_error("bpmcli", error.message))
+
+
+def _error(heading: str, text: str) -> str:
+    """A workflow command. Escapes keep a line break in a file name from ending it and starting another command."""
+    escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return f"::error title={heading}::{escaped}"
+
+
+def summarise(records: Sequence[Record], failures: Sequence[Any], gates: Sequence[Any]) -> None:
+    """Append verdicts, table and gates to the step summary, if there is one and it has room."""
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not path:
+        return
+    text = step_summary(records, failures, gates)
+    try:
+        size = os.path.getsize(path) if os.path.exists(path) else 0
+        if size + len(text.encode()) <= LARGEST_SUMMARY:
+            with open(path, "a", encoding="utf-8", errors="replace") as file:
+                file.write(text)
+    except OSError as error:
+        console.note(f"note: the step summary could not be written ({error.strerror})")
+
+
+def step_summary(records: Sequence[Record], failures: Sequence[Any], gates: Sequence[Any]) -> str:
+    """The summary as markdown: what failed first, then verdicts, then the numbers."""
+    failed = sum(not gate.passed for gate in gates)
+    parts = [f"### Calibration{_headline(failed, len(gates), len(failures))}\n"]
+    if gates or failures:
+        lines = [f"- {'✅' if gate.passed else '❌'} {markdown(str(gate))}" for gate in gates]
+        lines += [f"- ❌ {markdown(failure.error.message)}" for failure in failures]
+        parts.append("\n".join(sorted(lines, key=lambda line: "✅" in line)) + "\n")
+    verdicts = [record for record in records if record.get("verdict")]
+    if verdicts:
+        parts.append(
+            "\n".join(f"- **{markdown(title(r))}**: {markdown(r['verdict']['sentence'])}" for r in verdicts) + "\n"
+        )
+    if records:
+        parts.append(render("markdown", measurements(records), None))
+    return "\n".join(parts) + "\n"
+
+
+def _headline(failed: int, gates: int, unread: int) -> str:
+    said = [f"{failed} of {gates} gates failed" if failed else "every gate passed"] if gates else []
+    said += [f"{unread} input{'s' if unread > 1 else ''} could not be read"] if unread else []
+    return f": {', '.join(said)}" if said else ""

@@ -1,0 +1,37 @@
+"""Where a CI system looks for results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from bpmcli.cli.options.command import under
+from bpmcli.cli.options.measuring import Gate
+
+
+@under(Gate.heading)  # type: ignore[attr-defined]
+class Ci(NamedTuple):
+    """Results for CI systems, beside those on standard output."""
+
+    junit: Annotated[
+        str | None,
+        typer.Option("--junit", metavar="FILE", help="Also write a JUnit file, for GitLab, Jenkins and others."),
+    ] = None
+    no_ci: Annotated[
+        bool, typer.Option("--no-ci", help="No annotations and no step summary inside GitHub Actions.")
+    ] = False
+
+    def publish(self, records: Sequence[Mapping[str, Any]], failures: Sequence[Any], gates: Sequence[Any]) -> None:
+        """Writes what was asked for, and what the CI system around this process shows by itself."""
+        from bpmcli.cli import github
+
+        if self.junit:
+            from bpmcli.cli.junit import junit_xml
+            from bpmcli.io.atomic import write_text
+
+            write_text(self.junit, junit_xml(records, failures, gates))
+        if github.active() and not self.no_ci:
+            github.annotate(failures, gates)
+            github.summarise(records, failures, gates)

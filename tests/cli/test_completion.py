@@ -1,0 +1,102 @@
+"""Completion scripts, asked by real shells; those that are not installed are skipped."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+from conftest import PATIENCE, ROOT, SAMPLE_DATA
+
+from bpmcli.column_names import column_names, main
+
+
+@pytest.fixture
+def script(run, tmp_path):
+    def write(shell):
+        path = tmp_path / f"completion.{shell}"
+        path.write_text(run("completion", shell).out)
+        return path
+
+    return write
+
+
+def asked(program: list[str], text: str, folder) -> list[str]:
+    if shutil.which(program[0]) is None:
+        pytest.skip(f"{program[0]} is not installed")
+    env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "PYTHONPATH": str(ROOT), "HOME": str(folder), "TERM": "dumb"}
+    done = subprocess.run([*program, text], cwd=folder, env=env, capture_output=True, text=True, timeout=PATIENCE)
+    assert not done.stderr, done.stderr
+    return done.stdout.splitlines()
+
+
+def bash(script, folder, *words: str) -> list[str]:
+    line = " ".join(f"'{word}'" for word in words)
+    text = f'source {script}; COMP_WORDS=({line}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _bpmcli; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    return asked(["bash", "-c"], text, folder)
+
+
+CASES = [
+    (["bpmcli", "me"], ["metrics"]),
+    (["bpmcli", "compare", "cal"], ["calibrators"]),
+    (["bpmcli", "metrics", "--fail-a"], ["--fail-above"]),
+    (["bpmcli", "metrics", "--format", "j"], ["json", "jsonl"]),
+    (["bpmcli", "fit", "--format", "j"], ["json"]),
+    (["bpmcli", "fit", "--method", "temp"], ["temperature"]),
+    (["bpmcli", "metrics", "-m", "tce-"], ["tce-bpm"]),
+    (["bpmcli", "metrics", "--max-increase", "sm"], ["smece="]),
+    (["bpmcli", "metrics", "a data.csv", "--label", "y"], ["y_true"]),
+]
+
+
+@pytest.mark.parametrize(("words", "offered"), CASES, ids=" ".join)
+def test_bash(script, tmp_path, words, offered):
+    (tmp_path / "a data.csv").write_text("confidence,y_true\n0.9,1\n")
+    assert bash(script("bash"), tmp_path, *words) == offered
+
+
+def test_bash_offers_files(script, tmp_path):
+    (tmp_path / "a data.csv").write_text("confidence,y_true\n0.9,1\n")
+    assert bash(script("bash"), tmp_path, "bpmcli", "metrics", "a ") == ["a data.csv"]
+    assert "@files" not in bash(script("bash"), tmp_path, "bpmcli", "metrics", "")
+    assert bash(script("bash"), tmp_path, "bpmcli", "metrics", "-m", "ece", "a ") == ["a data.csv"]
+
+
+@pytest.mark.parametrize(("words", "offered"), CASES, ids=" ".join)
+def test_fish(script, tmp_path, words, offered):
+    (tmp_path / "a data.csv").write_text("confidence,y_true\n0.9,1\n")
+    line = " ".join(word.replace(" ", "\\ ") for word in words)
+    found = asked(["fish", "-N", "-c"], f"source {script('fish')}; complete -C '{line}'", tmp_path)
+    assert [each.split("\t")[0] for each in found] == offered
+
+
+def test_zsh_reads_the_script(script, tmp_path):
+    text = f"compdef() {{ : }}; source {script('zsh')}; _bpmcli_values compare x | head -1; _bpmcli_path metrics a; whence -w _bpmcli"
+    assert asked(["zsh", "-f", "-c"], text, tmp_path) == ["metrics", "metrics_bpmcli: function"]
+
+
+def test_columns_of_every_format():
+    for suffix in ("csv", "parquet"):
+        names = column_names(str(SAMPLE_DATA / f"digits_overconfident.{suffix}"))
+        assert set(names) == {"label", *(f"logit_{k}" for k in range(10))}
+    assert set(column_names(str(SAMPLE_DATA / "digits_good.npz"))) == {"logits", "labels"}
+    assert set(column_names(str(SAMPLE_DATA / "digits_overconfident.jsonl"))) == {"logits", "label"}
+
+
+def test_columns_never_disturb_the_prompt(tmp_path, capsys):
+    for name in ("broken.npz", "broken.parquet", "broken.jsonl", "broken.csv.gz", "x.bin"):
+        (tmp_path / name).write_bytes(b"\xff\x00nonsense")
+    (tmp_path / "odd.csv").write_text('good,"b\x1b[31mad"\n')
+    main([*map(str, tmp_path.iterdir()), "nope.csv"])
+    assert capsys.readouterr().out == "good\n"
+
+
+def test_columns_import_next_to_nothing():
+    code = "import sys; from bpmcli.column_names import main; main(['x.csv']); print({'numpy', 'typer', 'pyarrow'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.stdout.endswith("set()\n")
+
+
+def test_another_shell_is_refused(run):
+    assert "bash, zsh, fish" in run("completion", "tcsh", code=2).err
