@@ -9,8 +9,8 @@ from bpmcli.cli import console
 from bpmcli.cli.render import Cell, Table, show
 from bpmcli.core.data.rows import EVENT
 from bpmcli.errors import BpmError
+from bpmcli.io.label_files import open_input
 from bpmcli.io.layout import InputOptions, understand
-from bpmcli.io.opening import open_reader
 from bpmcli.io.paths import Input
 from bpmcli.io.readers import SUMMARY_KEY
 
@@ -36,7 +36,7 @@ def explain_inputs(items: Sequence[Input], options: InputOptions, format_: str) 
 
 
 def _roles(path: str, options: InputOptions) -> list[tuple[str, str]]:
-    source = open_reader(path, options.input_format)
+    source, options = open_input(path, options)
     if SUMMARY_KEY in source.metadata:
         return _roles_of_summary(path, options)
     layout = understand(source, options)

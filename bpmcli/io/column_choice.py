@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bpmcli.errors import DataError, UsageError
 from bpmcli.io.formats.reader import ColumnInfo
+from bpmcli.io.spread_columns import Spread, prefixed, several
 
 NAMES: dict[str, tuple[str, ...]] = {
     "logits": ("logits", "logit", "logprobs", "log_probs", "logprob", "loglikelihoods"),
@@ -20,7 +20,21 @@ NAMES: dict[str, tuple[str, ...]] = {
 }
 """Names that are recognised, in lower case."""
 
-SPREAD = {"logits": ("logit", "logits", "logprob"), "probs": ("prob", "probs", "p", "proba")}
+SPREAD = {
+    "logits": ("logit", "logits", "logprob", "log_prob"),
+    "probs": (
+        "prob",
+        "probs",
+        "p",
+        "proba",
+        "probability",
+        "probabilities",
+        "pred_prob",
+        "y_prob",
+        "y_proba",
+        "softmax",
+    ),
+}
 """Prefixes of one column per class: logit_0, logit_1, …"""
 
 SCORES = ("logits", "log_odds", "probs", "confidence")
@@ -43,6 +57,10 @@ class InputOptions:
     event: bool = False
     skip_missing: bool = False
     input_format: str | None = None
+    scale: str | None = None
+    """`percent`: scores are percentages."""
+    id: str | None = None
+    """The column by which labels from another file are joined."""
 
 
 OUTCOMES = ("label", "hit", "prediction")
@@ -99,8 +117,7 @@ class ColumnChoice:
             if wanted and wanted in self.columns:
                 return role, (wanted,), None
             if role in SPREAD:
-                prefixes = (wanted.rstrip("_"),) if wanted else SPREAD[role]
-                spread = self._spread(prefixes)
+                spread = several(wanted, self.columns) if wanted else self._by_prefix(SPREAD[role])
                 if spread:
                     return role, *spread
             if wanted:
@@ -108,24 +125,19 @@ class ColumnChoice:
             single = self.one(role)
             if single:
                 return role, (single,), None
+        raise self._none_found()
+
+    def _by_prefix(self, prefixes: Sequence[str]) -> Spread | None:
+        found = (prefixed(prefix, self.columns) for prefix in prefixes)
+        return next((spread for spread in found if spread), None)
+
+    def _none_found(self) -> DataError:
         wide = [c.name for c in self.columns.values() if c.width is not None]
-        hint = "name them with --logits, --probs or --confidence"
         if wide:
             name = wide[0]
-            raise DataError(f"'{name}' could be logits or probabilities", f"say --logits {name} or --probs {name}")
-        raise DataError(f"no column with scores (found: {listed(self.columns)})", hint)
-
-    def _spread(self, prefixes: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-        for prefix in prefixes:
-            pattern = re.compile(re.escape(prefix) + r"[_.](.+)", re.IGNORECASE)
-            matched = {m[1]: name for name in self.columns if (m := pattern.fullmatch(name))}
-            numeric = {int(k): v for k, v in matched.items() if k.isdigit()}
-            if len(numeric) >= 2 and len(numeric) == len(matched):
-                if sorted(numeric) != list(range(len(numeric))):
-                    missing = next(i for i in range(len(numeric)) if i not in numeric)
-                    hint = f"columns run from {prefix}_0 without a gap"
-                    raise DataError(f"column {prefix}_{missing} is missing", hint)
-                return tuple(numeric[i] for i in sorted(numeric)), tuple(str(i) for i in sorted(numeric))
-            if len(matched) >= 2 and not numeric:
-                return tuple(matched.values()), tuple(matched)
-        return None
+            return DataError(f"'{name}' could be logits or probabilities", f"say --logits {name} or --probs {name}")
+        return DataError(
+            f"no column with scores (found: {listed(self.columns)})",
+            "name them with --logits, --probs or --confidence: a column, a prefix (p), a list (a,b,c), a range (a:c) "
+            "or a pattern ('p*')",
+        )

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from bpmcli.core.data.rows import EVENT, TOP_LABEL
-from bpmcli.errors import DataError
+from bpmcli.errors import DataError, UsageError
+from bpmcli.io.class_columns import class_columns
 from bpmcli.io.column_choice import NAMES, SCORES, ColumnChoice, InputOptions, listed
 from bpmcli.io.formats.reader import ColumnInfo, Reader
 
@@ -29,6 +30,8 @@ class Layout(NamedTuple):
     group: str | None
     target: str
 
+    percent: bool = False
+    """Scores are percentages."""
     n_classes: int = 0
     """The number of classes; 0 if it varies or is not known."""
 
@@ -50,6 +53,8 @@ class Layout(NamedTuple):
         pairs = [(kind, shown)]
         if len(self.scores) > 1:
             pairs.append(("classes", str(len(self.scores))))
+        if self.percent:
+            pairs.append(("scale", "percent"))
         for role in ("label", "hit", "prediction", "weight", "group"):
             name = getattr(self, role)
             if name:
@@ -74,7 +79,14 @@ def understand(reader: Reader, options: InputOptions, outcomes: bool = True) -> 
     if not columns:
         raise DataError("no columns", "is the file empty?")
     chosen = ColumnChoice(columns, options)
-    kind, scores, classes = chosen.scores()
+    bare = None
+    try:
+        kind, scores, classes = chosen.scores()
+    except DataError:
+        bare = class_columns(reader, chosen)
+        if bare is None:
+            raise
+        kind, (scores, classes) = "probs", bare
     matrix = len(scores) > 1 or columns[scores[0]].width is not None
     _check_scores(columns, kind, scores, matrix, options)
     binary = (kind == "probs" and not matrix) or (options.event and not matrix)
@@ -90,11 +102,30 @@ def understand(reader: Reader, options: InputOptions, outcomes: bool = True) -> 
         weight=options.weight and chosen.existing(options.weight, "--weight"),
         group=options.group and chosen.existing(options.group, "--by"),
         target=EVENT if options.event else TOP_LABEL,
+        percent=_is_percent(options, kind),
         n_classes=2 if binary else (len(scores) if len(scores) > 1 else columns[scores[0]].width) or 0,
     )  # fmt: skip
     if outcomes:
         layout = _with_outcome(layout, columns, options, matrix)
+        layout = _with_class_names(layout, reader)
     _check_rows(columns, layout, [] if outcomes else chosen.outcome_columns())
+    return layout
+
+
+def _is_percent(options: InputOptions, kind: str) -> bool:
+    if options.scale in (None, "unit"):
+        return False
+    if options.scale != "percent":
+        raise UsageError(f"--scale {options.scale}: unknown scale", "--scale percent, for values from 0 to 100")
+    if kind not in ("probs", "confidence"):
+        raise UsageError("--scale percent goes with probabilities and confidences", "leave it out for logits")
+    return True
+
+
+def _with_class_names(layout: Layout, reader: Reader) -> Layout:
+    """Labels that are names need the order of the classes, which some files store beside the scores."""
+    if layout.classes is None and layout.label and layout.n_classes > 1 and reader.columns[layout.label].kind in "US":
+        return layout._replace(classes=reader.class_names(layout.label, layout.n_classes))
     return layout
 
 

@@ -24,7 +24,7 @@ def open_reader(path: str, input_format: str | None = None) -> Reader:
     if input_format:
         return reader_named(input_format)(path)
     if os.path.isdir(path):
-        raise DataError("is a directory")
+        return _folder(path)
     suffix = "" if stream else suffix_of(path)
     named = reader_for(suffix)
     if named is not None and "://" in path:
@@ -32,12 +32,27 @@ def open_reader(path: str, input_format: str | None = None) -> Reader:
     head = _head(path, HEAD)
     if named is not None and (head is None or not head.strip() or named.recognises(head)):
         return named(path)
+    return _by_content_or_suffix(head, named, suffix)(path)
+
+
+def _by_content_or_suffix(head: bytes | None, named: type[Reader] | None, suffix: str) -> type[Reader]:
+    """The reader of a file whose suffix says nothing, or something else than its content."""
     found = by_content(head or b"")
     if named is None:
-        return _unnamed(found, head, suffix)(path)
+        return _unnamed(found, head, suffix)
+    if found is not None and found.label.startswith(named.label):
+        return found  # a variant of the format, such as arrow's stream format
     if found is not None and found.distinct:
         raise DataError(f"has the suffix {suffix} but holds {found.label}", f"--input-format {found.label}")
-    return named(path)  # its own message says what is wrong
+    return named  # its own message says what is wrong
+
+
+def _folder(path: str) -> Reader:
+    from bpmcli.io.formats.hf_file import ArrowStreamReader, is_dataset
+
+    if is_dataset(path):
+        return ArrowStreamReader(path)
+    raise DataError("is a directory")
 
 
 def _unnamed(found: type[Reader] | None, head: bytes | None, suffix: str) -> type[Reader]:

@@ -94,6 +94,9 @@ def label_indices(batch: ColumnBatch, layout: Layout) -> Ints:
     assert layout.label is not None
     labels = batch.columns[layout.label]
     index = class_indices(labels, layout.classes, batch.start)
+    names = layout.classes or ("",)
+    if not isinstance(labels, Categorical) and names[0] == "1" and all(name.isdigit() for name in names):
+        index = index - 1  # columns p1 … pK: the classes are numbered from 1, and so are the labels
     # Labels -1 and 1 are common for two classes; together with 0 they would be three.
     if layout.binary and not isinstance(labels, Categorical) and not (index == 0).any():
         index = np.where(index == -1, 0, index)
@@ -104,8 +107,12 @@ def class_indices(labels: Array | Lists | Categorical, classes: tuple[str, ...] 
     """Class numbers from numbers, or from names where the columns carry them."""
     if isinstance(labels, Categorical):
         return _named_indices(labels, classes, first_row)
+    if isinstance(labels, Lists) and not labels.ragged:
+        labels = labels.matrix(0)
+    if not isinstance(labels, Lists) and labels.ndim == 2 and labels.shape[1] > 1 and labels.dtype.kind in "fiub":
+        return _one_hot(labels, first_row)
     if isinstance(labels, Lists) or labels.ndim != 1:
-        raise DataError("labels must be one class number per row", "one-hot labels: take their argmax")
+        raise DataError("labels must be one class number per row, or one-hot", "name another column with --label")
     if labels.dtype.kind == "f":
         whole = np.isfinite(labels) & (labels == np.floor(labels))
         if not whole.all():
@@ -120,6 +127,16 @@ def class_indices(labels: Array | Lists | Categorical, classes: tuple[str, ...] 
         labels = np.minimum(labels, np.array(np.iinfo(np.int64).max, dtype=np.uint64))
     with np.errstate(invalid="ignore"):  # beyond int64: outside every range of classes
         index: Ints = labels.astype(np.int64)
+    return index
+
+
+def _one_hot(labels: Array, first_row: int) -> Ints:
+    """Class numbers from rows with a single 1."""
+    good = ((labels == 0) | (labels == 1)).all(axis=1) & (labels.sum(axis=1) == 1)
+    if not good.all():
+        row = first_row + int(np.flatnonzero(~good)[0]) + 1
+        raise DataError(f"labels with several values per row must hold a single 1 (row {row})", "store class numbers")
+    index: Ints = labels.argmax(axis=1).astype(np.int64)
     return index
 
 

@@ -39,6 +39,12 @@ def expand(arguments: Iterable[str]) -> list[Input]:
     return items
 
 
+def _is_input(name: str) -> bool:
+    """Whether a file in a folder is an input: its suffix says so, and it is not a document such as a parameter file."""
+    found = readers().get(suffix_of(name))
+    return found is not None and found.in_folders
+
+
 def _read_now(argument: str) -> None:
     """Copy a stream; what is wrong with it is reported by whoever reads the copy."""
     with suppress(DataError):
@@ -51,7 +57,12 @@ def _expand_one(argument: str) -> list[Input]:
     if "://" in argument:
         return _expand_remote(argument)
     if os.path.isdir(argument):
-        files = sorted(str(p) for p in Path(argument).rglob("*") if p.is_file() and suffix_of(p.name) in readers())
+        from bpmcli.io.formats.hf_file import is_dataset, splits
+
+        sets = [argument] if is_dataset(argument) else splits(argument)
+        if sets:
+            return [Input(path, os.path.basename(os.path.normpath(path))) for path in sets]
+        files = sorted(str(p) for p in Path(argument).rglob("*") if p.is_file() and _is_input(p.name))
         files = [f for f in files if not _is_companion(f)]
         files = [f for f in files if not any(part.startswith(".") for part in Path(f).relative_to(argument).parts)]
         if not files:
@@ -79,7 +90,7 @@ def _expand_remote(argument: str) -> list[Input]:
     found = listing(argument)
     if found is None:
         return [Input(argument, os.path.basename(argument))]
-    files = [f for f in found if suffix_of(f) in readers()]
+    files = [f for f in found if _is_input(f)]
     if not files:
         raise UsageError(f"{argument}: no file with a known suffix there", "known: " + ", ".join(readers()))
     scheme = argument[: argument.index("://") + 3]

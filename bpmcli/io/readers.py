@@ -15,8 +15,8 @@ from bpmcli.errors import BpmError, DataError
 from bpmcli.io.batches import complete_batches
 from bpmcli.io.formats.reader import ColumnBatch, Reader
 from bpmcli.io.group_keys import group_names
+from bpmcli.io.label_files import open_input
 from bpmcli.io.layout import InputOptions, Layout, understand
-from bpmcli.io.opening import open_reader
 from bpmcli.io.outcomes import hits_of, label_indices, weights_of
 from bpmcli.io.scores import logits_of, missed_of, reduced_scores, scores_of
 
@@ -68,7 +68,7 @@ def read_rows(
     """
     try:
         options = options or InputOptions()
-        reader = open_reader(path, options.input_format)
+        reader, options = open_input(path, options)
         if (
             SUMMARY_KEY in reader.metadata
             or mode == "summary"

@@ -24,7 +24,12 @@ NOT_FINITE = "--skip-missing leaves such rows out; write -1e9 for a class that c
 
 
 def scores_of(batch: ColumnBatch, layout: Layout) -> Array:
-    """One number per row, or one row of scores per row."""
+    """One number per row, or one row of scores per row; percentages as fractions."""
+    scores = _as_stored(batch, layout)
+    return scores / 100.0 if layout.percent else scores
+
+
+def _as_stored(batch: ColumnBatch, layout: Layout) -> Array:
     first = batch.columns[layout.scores[0]]
     if len(layout.scores) > 1:
         columns = [batch.columns[name] for name in layout.scores]

@@ -77,6 +77,7 @@ class ApplyFile:
                 for name in source.columns if layout.kind == "log_odds" else ():
                     if name.lower() in NAMES["confidence"]:
                         columns[name] = confidence  # log-odds and confidence stay one thing
+                fresh = fresh * 100.0 if layout.percent else fresh
                 out.write(replace_scores(columns, list(source.columns), layout, fresh))
                 n += part.rows.n
                 before += float(sigmoid(part.rows.log_odds).sum())

@@ -34,6 +34,12 @@ class Input(NamedTuple):
         str | None,
         typer.Option(metavar="FORMAT", help="csv, jsonl, parquet, …; by default taken from the suffix or the content."),
     ] = None
+    scale: Annotated[
+        str | None, typer.Option(metavar="SCALE", help="percent: probabilities and confidences run from 0 to 100.")
+    ] = None
+    id: Annotated[
+        str | None, typer.Option("--id", metavar="KEY", help="Join the labels of --label FILE by this column.")
+    ] = None
     event: Annotated[bool, typer.Option("--event", help="Use P(y = 1) instead of the predicted class.")] = False
     skip_missing: Annotated[bool, typer.Option("--skip-missing", help="Skip rows with missing values.")] = False
 

@@ -115,7 +115,9 @@ class CsvReader(TextReader):
         numbers = set(numeric)
         texts = [c for c in (names or self.columns) if c not in numbers and self._is_text(c, names is None)]
         self._converting = names or list(self.columns)
-        with self._open(names, numeric, texts) as reader:
+        percent = [name for name in numeric if self._is_percent(name)]
+        numbers -= set(percent)
+        with self._open(names, sorted(numbers), [*texts, *percent]) as reader:
             for record in reader:
                 if record.num_rows:
                     yield record
@@ -130,6 +132,16 @@ class CsvReader(TextReader):
         if passed and pa.types.is_integer(kind):
             return name in self._hexadecimal()
         return bool(pa.types.is_temporal(kind) or pa.types.is_binary(kind))
+
+    def _is_percent(self, name: str) -> bool:
+        """Whether a column of text begins with a value such as 90%."""
+        import pyarrow as pa
+
+        if not pa.types.is_string(self.fields[name].type):
+            return False
+        with self._open([name], (), [name]) as reader:
+            first = next(iter(reader), None)
+        return bool(first is not None and first.num_rows and str(first.column(0)[0].as_py()).strip().endswith("%"))
 
     def _hexadecimal(self) -> set[str]:
         """Columns with values such as 0x10, which pyarrow takes for 16."""

@@ -28,6 +28,9 @@ LOCAL_HEADER = 30
 LARGEST_TEXT = 1 << 24
 """Bytes of metadata that bpmcli reads from an archive."""
 
+CLASS_NAMES = ("classes", "class_names", "classes_", "label_names", "target_names", "names")
+"""Arrays that list the classes in the order of the scores."""
+
 LARGEST_PADDED = 1 << 30
 """npz pads text to its longest value; text that would take more bytes than this is refused."""
 
@@ -78,6 +81,13 @@ class NpzReader(Reader):
                 data = {name: array.take(count) for name, array in arrays.items()}
                 columns = {name: as_column(data[name]) for name in asked}
                 yield ColumnBatch(start, count, columns, {name: data[name] for name in passed})
+
+    def class_names(self, label: str, n: int) -> tuple[str, ...] | None:
+        for name, column in self.columns.items():
+            if name.lower() in CLASS_NAMES and column.rows == n and column.kind in "US" and column.width is None:
+                values = next(iter(self.batches([name]))).columns[name]
+                return tuple(values.tolist())  # type: ignore[union-attr]
+        return super().class_names(label, n)
 
     def count_rows(self) -> int:
         return next((c.rows or 0 for c in self.columns.values()), 0)

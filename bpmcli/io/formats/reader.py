@@ -66,6 +66,9 @@ class Reader:
     suffixes: ClassVar[tuple[str, ...]] = ()
     label: ClassVar[str] = ""
 
+    in_folders: ClassVar[bool] = True
+    """Files with these suffixes are inputs when a folder is given."""
+
     distinct: ClassVar[bool] = True
     """The content alone tells this format from all others; almost any text could be csv."""
 
@@ -120,6 +123,12 @@ class Reader:
         """The rows of the named columns, in order. The first name fixes the number of rows."""
         with self.reporting():
             yield from self.read(names, numeric, rest)
+
+    def class_names(self, label: str, n: int) -> tuple[str, ...] | None:
+        """The names of the n classes in the order of the scores, where something beside the file lists them."""
+        from bpmcli.io.class_names import beside
+
+        return beside(self.path, n)
 
     def count_rows(self) -> int:
         """The number of rows, counted by reading one column if nothing else tells."""

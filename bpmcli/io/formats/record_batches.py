@@ -35,6 +35,20 @@ class ArrowReader(Reader):
                 raise DataError(f"two columns are called '{f.name}'", "give every column a name of its own")
             self.columns[f.name] = _column_info(f)
 
+    def class_names(self, label: str, n: int) -> tuple[str, ...] | None:
+        """From the metadata: a JSON list under `classes`, or the features of a Hugging Face data set."""
+        import json
+
+        try:
+            for key in (b"classes", b"class_names"):
+                if key in self.table_metadata:
+                    found = json.loads(self.table_metadata[key])
+                    if isinstance(found, list) and len(found) == n:
+                        return tuple(map(str, found))
+        except (ValueError, RecursionError):
+            pass
+        return super().class_names(label, n)
+
     def read(self, names: Sequence[str], numeric: Sequence[str], rest: bool) -> Iterator[ColumnBatch]:
         start = self.row_groups.first_row if self.row_groups else 0
         numbers = set(numeric)
@@ -105,7 +119,7 @@ def _as_numbers(name: str, column: Any, start: int) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    trimmed = pc.utf8_trim_whitespace(column)
+    trimmed = pc.utf8_trim_whitespace(pc.replace_substring_regex(column, r"\s*%\s*$", ""))
     try:
         return trimmed.cast(pa.float64())
     except pa.ArrowInvalid:

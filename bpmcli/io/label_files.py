@@ -1,0 +1,149 @@
+"""Labels in a file of their own: `--label y.npy`, row by row or joined by a key with `--id`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from bpmcli.core.data.categorical import Categorical, joined
+from bpmcli.errors import DataError
+from bpmcli.io.column_choice import NAMES, InputOptions, listed
+from bpmcli.io.columns import Array, Lists
+from bpmcli.io.formats.reader import ColumnBatch, ColumnInfo, Reader
+from bpmcli.io.opening import open_reader
+
+LABEL = "label"
+"""The name of the joined column."""
+
+
+def open_input(path: str, options: InputOptions) -> tuple[Reader, InputOptions]:
+    """The reader of an input; labels from another file are joined, and the options then name their column."""
+    reader = open_reader(path, options.input_format)
+    label = options.label
+    if label is None or label in reader.columns or not os.path.isfile(label):
+        return reader, options
+    return _with_labels(reader, label, options)
+
+
+def _with_labels(reader: Reader, path: str, options: InputOptions) -> tuple[Reader, InputOptions]:
+    from dataclasses import replace
+
+    try:
+        labels = open_reader(path)
+        column = _label_column(labels, options.id)
+        values = _whole(labels, column)
+        keys = _keys(labels, options.id) if options.id else None
+    except DataError as error:
+        raise error.at(path) from None
+    if options.id and options.id not in reader.columns:
+        raise DataError(f"no column '{options.id}' (found: {listed(reader.columns)})", "name another one with --id")
+    name = LABEL if LABEL not in reader.columns else f"label in {os.path.basename(path)}"
+    return LabelledReader(reader, name, values, keys, options.id, path), replace(options, label=name, id=None)
+
+
+def _label_column(labels: Reader, key: str | None) -> str:
+    """The column of labels: the only one, or the one whose name says so."""
+    names = [name for name in labels.columns if name != key]
+    if len(names) == 1:
+        return names[0]
+    found = [name for name in names if name.lower() in NAMES["label"]]
+    if len(found) != 1:
+        raise DataError(f"no single column of labels (found: {listed(names)})", "call it label")
+    return found[0]
+
+
+def _whole(reader: Reader, name: str) -> Array | Categorical:
+    """A column with all its rows."""
+    parts: list[Any] = []
+    for batch in reader.batches([name]):
+        if batch.missing is not None and batch.missing.any():
+            row = batch.start + int(np.flatnonzero(batch.missing)[0]) + 1
+            raise DataError(f"a value is missing in '{name}' (row {row})", "fill it in")
+        values = batch.columns[name]
+        parts.append(values.matrix(0) if isinstance(values, Lists) and not values.ragged else values)
+    if not parts:
+        raise DataError("no rows")
+    if any(isinstance(part, Lists) for part in parts):
+        raise DataError(f"'{name}' holds lists of different lengths", "store one label per row")
+    return joined(parts) if isinstance(parts[0], Categorical) else np.concatenate(parts)
+
+
+def _keys(labels: Reader, key: str) -> list[str]:
+    from bpmcli.io.group_keys import group_names
+
+    if key not in labels.columns:
+        raise DataError(f"no column '{key}' (found: {listed(labels.columns)})", "name another one with --id")
+    found = group_names(_whole(labels, key)).tolist()
+    if len(set(found)) < len(found):
+        twice = next(k for i, k in enumerate(found) if k in found[:i])
+        raise DataError(f"'{twice}' stands twice in '{key}'", "a key belongs to one row")
+    return found
+
+
+class LabelledReader(Reader):
+    """A reader with one more column, whose values come from another file."""
+
+    def __init__(
+        self, inner: Reader, name: str, values: Array | Categorical, keys: list[str] | None, key: str | None, path: str
+    ) -> None:
+        self.inner, self.name, self.values, self.key = inner, name, values, key
+        self.places = {k: i for i, k in enumerate(keys)} if keys is not None else None
+        self.label_path = path
+        self.path, self.metadata, self.table_metadata = inner.path, inner.metadata, inner.table_metadata
+        self.n_rows, self.row_groups, self.label = inner.n_rows, None, inner.label  # type: ignore[misc]
+        kind = "U" if isinstance(values, Categorical) else values.dtype.kind
+        width = values.shape[1] if isinstance(values, np.ndarray) and values.ndim == 2 else None
+        self.columns = {**inner.columns, name: ColumnInfo(name, width, kind)}
+        known = next((c.rows for c in inner.columns.values() if c.rows is not None), inner.n_rows)
+        if self.places is None and known is not None:
+            self._check(known)
+
+    def rows_at_most(self, enough: int) -> int:
+        return self.inner.rows_at_most(enough)
+
+    def class_names(self, label: str, n: int) -> tuple[str, ...] | None:
+        return self.inner.class_names(label, n)
+
+    def read(self, names: Sequence[str], numeric: Sequence[str], rest: bool) -> Iterator[ColumnBatch]:
+        own = [name for name in names if name != self.name]
+        if self.key and self.name in names and self.key not in own:
+            own.append(self.key)
+        end = 0
+        for batch in self.inner.read(own, [n for n in numeric if n != self.name], rest):
+            end = batch.start + batch.n
+            if self.name in names:
+                batch.columns[self.name] = self._labels(batch)
+            yield batch
+        if self.places is None:
+            self._check(end)
+
+    def _labels(self, batch: ColumnBatch) -> Array | Categorical:
+        if self.places is None:
+            if batch.start + batch.n > self._size:
+                self._check(batch.start + batch.n)
+            index = np.arange(batch.start, batch.start + batch.n)
+        else:
+            from bpmcli.io.group_keys import group_names
+
+            keys = group_names(batch.columns[self.key or ""]).tolist()
+            lost = next((i for i, k in enumerate(keys) if k not in self.places), None)
+            if lost is not None:
+                row = batch.start + lost + 1
+                raise DataError(f"'{keys[lost]}' (row {row}) has no label in {self.label_path}", "add it there")
+            index = np.array([self.places[k] for k in keys], dtype=np.int64)
+        return self.values.take(index) if isinstance(self.values, Categorical) else self.values[index]
+
+    @property
+    def _size(self) -> int:
+        return self.values.size if isinstance(self.values, Categorical) else len(self.values)
+
+    def _check(self, rows: int) -> None:
+        if rows != self._size:
+            raise DataError(
+                f"has {rows} rows, but {self.label_path} has {self._size} labels: row {min(rows, self._size) + 1} has "
+                "no counterpart",
+                "give labels for exactly these rows, or join them by a key: --id COLUMN",
+            )

@@ -1,0 +1,247 @@
+"""Files as people have them: each layout with the command that reads it. docs/INPUTS.md shows the table."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bpmcli.errors import BpmError
+from bpmcli.io import read_rows
+from bpmcli.io.layout import InputOptions
+
+N, K = 60, 3
+NAMES = ["bird", "cat", "dog"]
+RNG = np.random.default_rng(0)
+Z = RNG.normal(size=(N, K))
+P = np.exp(Z) / np.exp(Z).sum(axis=1, keepdims=True)
+Y = RNG.integers(0, K, N)
+Y[:K] = range(K)
+TOP, HIT = P.max(axis=1), (P.argmax(axis=1) == Y).astype(int)
+P1, Y1 = P[:, :2].sum(axis=1), (Y < 2).astype(int)
+WORDS = [NAMES[y] for y in Y]
+
+
+class Layout(NamedTuple):
+    """A file as a tool writes it."""
+
+    origin: str
+    files: Callable[[], object]
+    argv: str
+    """As typed after `bpmcli metrics`."""
+    event: bool = False
+
+
+def frame(prefix: str, names: list[object] | None = None, **more: object) -> pd.DataFrame:
+    columns = {f"{prefix}{k}": P[:, i] for i, k in enumerate(names or range(K))}
+    return pd.DataFrame({**columns, **more})
+
+
+def lines(rows: list[dict[str, object]]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def safetensors(path: str, **tensors: np.ndarray) -> None:
+    header, data, at = {}, b"", 0
+    kinds = {"f8": "F64", "f4": "F32", "i8": "I64"}
+    for name, array in tensors.items():
+        raw = array.tobytes()
+        kind = kinds[array.dtype.str[1:]]
+        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [at, at + len(raw)]}
+        data, at = data + raw, at + len(raw)
+    text = json.dumps(header).encode()
+    Path(path).write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def hugging_face(folder: str) -> None:
+    Path(folder).mkdir()
+    info = {"info": {"features": {"label": {"names": NAMES, "_type": "ClassLabel"}}}}
+    table = pa.table({"logits": Z.tolist(), "label": Y}).replace_schema_metadata({"huggingface": json.dumps(info)})
+    for i, part in enumerate((table.slice(0, 40), table.slice(40))):
+        with pa.ipc.new_stream(f"{folder}/data-0000{i}-of-00002.arrow", table.schema) as out:
+            out.write_table(part)
+    Path(folder, "dataset_info.json").write_text("{}")
+    Path(folder, "state.json").write_text("{}")
+
+
+def orc(path: str) -> None:
+    from pyarrow import orc
+
+    orc.write_table(pa.table({"confidence": TOP, "correct": HIT}), path)
+
+
+LAYOUTS = [
+    Layout("pandas: predict_proba with an id", lambda: frame("p", id=range(N), y=Y).to_csv("a.csv", index=False), "a.csv"),
+    Layout("pandas: the same with its index", lambda: frame("p", y=Y).to_csv("a.csv"), "a.csv"),
+    Layout("pandas: prob_0 … and label", lambda: frame("prob_", label=Y).to_parquet("a.parquet"), "a.parquet"),
+    Layout("pandas: columns 0, 1, 2", lambda: pd.DataFrame(P).assign(label=Y).to_csv("a.csv", index=False), "a.csv"),
+    Layout("pandas: class names as columns", lambda: frame("", NAMES, label=WORDS).to_csv("a.csv", index=False), "a.csv"),
+    Layout("pandas: class names, parquet", lambda: frame("", NAMES, target=WORDS).to_parquet("a.parquet"), "a.parquet"),
+    Layout("pandas: feather of confidences", lambda: pd.DataFrame({"confidence": TOP, "correct": HIT}).to_feather("a.feather"), "a.feather"),
+    Layout("pandas: json records", lambda: pd.DataFrame({"confidence": TOP, "hit": HIT}).to_json("a.json", orient="records"), "a.json"),
+    Layout("pandas: json columns", lambda: pd.DataFrame({"confidence": TOP, "hit": HIT}).to_json("a.json"), "a.json"),
+    Layout("pandas: json split", lambda: pd.DataFrame({"confidence": TOP, "hit": HIT}).to_json("a.json", orient="split"), "a.json"),
+    Layout("pandas: json table", lambda: Path("a.json").write_text(json.dumps({"schema": {}, "data": frame("prob_", label=Y).to_dict("records")})), "a.json"),
+    Layout("pandas: json lines", lambda: frame("prob_", label=Y).to_json("a.jsonl", orient="records", lines=True), "a.jsonl"),
+    Layout("pandas: tab-separated", lambda: frame("prob_", label=Y).to_csv("a.tsv", sep="\t", index=False), "a.tsv"),
+    Layout("pandas: gzipped csv", lambda: frame("prob_", label=Y).to_csv("a.csv.gz", index=False), "a.csv.gz"),
+    Layout("pandas: orc", lambda: orc("a.orc"), "a.orc"),
+    Layout("R: caret, prob columns with dots", lambda: frame("prob.", NAMES, obs=WORDS).to_csv("a.csv", index=False), "a.csv --label obs"),
+    Layout("R: randomForest votes, classes as columns", lambda: frame("", NAMES, y=WORDS).to_csv("a.csv"), "a.csv"),
+    Layout("R: p1 … pK with labels from 1", lambda: pd.DataFrame({**{f"p{i + 1}": P[:, i] for i in range(K)}, "y": Y + 1}).to_csv("a.csv", index=False), "a.csv"),
+    Layout("scikit-learn: np.savez(y_prob, y_true)", lambda: np.savez("a.npz", y_prob=P, y_true=Y), "a.npz"),
+    Layout("scikit-learn: proba and classes_", lambda: np.savez("a.npz", proba=P, y_true=np.array(WORDS), classes_=np.array(NAMES)), "a.npz"),
+    Layout("scikit-learn: proba.npy and y.npy", lambda: (np.save("test_proba.npy", P), np.save("test_y.npy", Y)), "test_proba.npy --label test_y.npy"),
+    Layout("scikit-learn: P(y = 1)", lambda: pd.DataFrame({"y_true": Y1, "y_prob": P1}).to_csv("a.csv", index=False), "a.csv", event=True),
+    Layout("torch: logits and labels", lambda: np.savez("a.npz", logits=Z.astype("f4"), labels=Y), "a.npz"),
+    Layout("torch: logits.npy and labels.npy", lambda: (np.save("val_logits.npy", Z), np.save("val_labels.npy", Y)), "val_logits.npy"),
+    Layout("torch: softmax and targets", lambda: np.savez_compressed("a.npz", softmax=P, targets=Y), "a.npz"),
+    Layout("torch: safetensors", lambda: safetensors("a.safetensors", logits=Z, labels=Y), "a.safetensors"),
+    Layout("torch: labels of shape (N, 1)", lambda: np.savez("a.npz", logits=Z, labels=Y[:, None]), "a.npz"),
+    Layout("Keras: one-hot labels", lambda: np.savez("a.npz", probs=P, labels=np.eye(K)[Y]), "a.npz"),
+    Layout("Keras: y_pred holds probabilities", lambda: np.savez("a.npz", y_pred=P, y_true=Y), "a.npz --probs y_pred"),
+    Layout("timm: prob_i with class names as label", lambda: frame("prob_", NAMES, label=WORDS).to_csv("a.csv", index=False), "a.csv"),
+    Layout("timm: top-1 index, probability and label", lambda: pd.DataFrame({"filename": range(N), "prediction": P.argmax(axis=1), "confidence": TOP, "label": Y}).to_csv("a.csv", index=False), "a.csv"),
+    Layout("AutoGluon: predict_proba beside the label", lambda: frame("", NAMES, **{"class": WORDS}).to_csv("a.csv", index=False), "a.csv --label class"),
+    Layout("Kaggle: id and Class_0 …", lambda: frame("Class_", id=range(N), target=Y).to_csv("a.csv", index=False), "a.csv --probs Class"),
+    Layout("Kaggle: submission and solution, joined by id", lambda: (frame("p", id=[f"r{i}" for i in range(N)]).to_csv("sub.csv", index=False), pd.DataFrame({"id": [f"r{i}" for i in range(N)][::-1], "label": Y[::-1]}).to_csv("sol.csv", index=False)), "sub.csv --label sol.csv --id id"),
+    Layout("W&B: table artifact", lambda: Path("a.table.json").write_text(json.dumps({"columns": ["confidence", "correct"], "data": [[a, b] for a, b in zip(TOP.tolist(), HIT.tolist(), strict=True)]})), "a.table.json"),
+    Layout("MLflow: evaluation table", lambda: Path("eval.json").write_text(json.dumps({"columns": ["prob_0", "prob_1", "prob_2", "target"], "data": [[*p, y] for p, y in zip(P.tolist(), Y.tolist(), strict=True)]})), "eval.json"),
+    Layout("Hugging Face: save_to_disk", lambda: hugging_face("ds"), "ds"),
+    Layout("Hugging Face: parquet with lists", lambda: pq.write_table(pa.table({"logits": Z.tolist(), "label": Y}), "a.parquet"), "a.parquet"),
+    Layout("LLM: log-probabilities of choices", lambda: Path("a.jsonl").write_text(lines([{"logprobs": z, "label": int(y)} for z, y in zip(Z.tolist(), Y, strict=True)])), "a.jsonl"),
+    Layout("LLM: stated confidence in percent", lambda: pd.DataFrame({"confidence": [f"{100 * t:.10f}%" for t in TOP], "correct": HIT}).to_csv("a.csv", index=False), "a.csv --scale percent"),
+    Layout("LLM: confidence as text", lambda: Path("a.jsonl").write_text(lines([{"confidence": str(t), "correct": bool(h)} for t, h in zip(TOP, HIT, strict=True)])), "a.jsonl"),
+    Layout("jq -s: an array of objects", lambda: Path("dump").write_text(json.dumps([{"confidence": float(t), "hit": int(h)} for t, h in zip(TOP, HIT, strict=True)])), "dump"),
+    Layout("SVM: labels -1 and 1", lambda: pd.DataFrame({"prob": P1, "y": 2 * Y1 - 1}).to_csv("a.csv", index=False), "a.csv", event=True),
+    Layout("SQL export: a list of columns", lambda: frame("", ["x", "w", "v"], y=Y, age=30.0).to_csv("a.csv", index=False), "a.csv --probs x,w,v"),
+    Layout("SQL export: a range of columns", lambda: frame("s", ["a", "b", "c"], y=Y).to_csv("a.csv", index=False), "a.csv --probs sa:sc"),
+    Layout("SQL export: a pattern", lambda: pd.DataFrame({**{f"model{i}_score": P[:, i] for i in range(K)}, "y": Y}).to_csv("a.csv", index=False), "a.csv --probs model*_score"),
+]  # fmt: skip
+
+
+def options_of(argv: str) -> tuple[str, InputOptions, int]:
+    path, *flags = argv.split()
+    found = dict(zip((flag.lstrip("-").replace("-", "_") for flag in flags[::2]), flags[1::2], strict=True))
+    return path, InputOptions(**found), len(found)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=[layout.origin for layout in LAYOUTS])
+def test_every_layout_is_read(tmp_path, monkeypatch, layout):
+    monkeypatch.chdir(tmp_path)
+    layout.files()
+    path, options, _ = options_of(layout.argv)
+    rows = read_rows(path, options).rows
+    if layout.event:
+        confidence, hits = np.maximum(P1, 1 - P1), (P1 > 0.5) == Y1
+    else:
+        confidence, hits = TOP, HIT
+    assert rows.n == N
+    assert 1 / (1 + np.exp(-rows.log_odds)) == pytest.approx(confidence, abs=1e-6)
+    assert rows.hits.tolist() == hits.astype(bool).tolist()
+
+
+def test_most_layouts_need_no_flag_or_one():
+    flags = [options_of(layout.argv)[2] for layout in LAYOUTS]
+    assert len(flags) >= 40
+    assert sum(n <= 1 for n in flags) >= 36
+
+
+def test_layouts_are_documented():
+    page = (Path(__file__).parents[2] / "docs" / "LAYOUTS.md").read_text(encoding="utf-8")
+    assert not [line for line in lines_of_the_page() if line not in page]
+
+
+def lines_of_the_page() -> list[str]:
+    """The rows of the table in docs/LAYOUTS.md."""
+    quoted = [layout.argv.replace("model*_score", "'model*_score'") for layout in LAYOUTS]
+    return [f"| {layout.origin} | `bpmcli metrics {argv}` |" for layout, argv in zip(LAYOUTS, quoted, strict=True)]
+
+
+@pytest.mark.parametrize("suffix", [".pkl", ".joblib", ".pt"])
+def test_pickles_come_with_the_line_that_converts_them(tmp_path, monkeypatch, suffix):
+    monkeypatch.chdir(tmp_path)
+    Path(f"a{suffix}").write_bytes(b"\x80\x04}.")
+    with pytest.raises(BpmError) as error:
+        read_rows(f"a{suffix}")
+    assert "never loads one" in error.value.message
+    assert "python -c" in str(error.value.hint)
+
+
+def test_the_hint_for_a_pickle_works_when_followed(tmp_path, monkeypatch):
+    import pickle
+    import subprocess
+    import sys
+
+    monkeypatch.chdir(tmp_path)
+    Path("it's.pkl").write_bytes(pickle.dumps({"logits": Z, "labels": Y}))
+    with pytest.raises(BpmError) as error:
+        read_rows("it's.pkl")
+    command = str(error.value.hint).partition("convert it: python")[2]
+    subprocess.run(["bash", "-c", f"{sys.executable}{command}"], check=True)
+    assert read_rows("it's.npz").rows.n == N
+
+
+def test_labels_of_another_length_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("proba.npy", P)
+    np.save("y.npy", Y[:-1])
+    with pytest.raises(BpmError, match="has 60 rows, but y.npy has 59 labels: row 60"):
+        read_rows("proba.npy", InputOptions(label="y.npy"))
+
+
+def test_keys_without_a_label_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame("p", id=range(N)).to_csv("sub.csv", index=False)
+    pd.DataFrame({"id": range(1, N), "label": Y[1:]}).to_csv("sol.csv", index=False)
+    with pytest.raises(BpmError, match=r"'0' \(row 1\) has no label in sol.csv"):
+        read_rows("sub.csv", InputOptions(label="sol.csv", id="id"))
+
+
+BAD_TENSORS = {
+    "empty": b"",
+    "huge header": struct.pack("<Q", 1 << 60) + b"{}",
+    "cut header": struct.pack("<Q", 100) + b'{"a": ',
+    "not json": struct.pack("<Q", 8) + b"{nonsens",
+    "outside": struct.pack("<Q", 64) + json.dumps({"logits": {"dtype": "F32", "shape": [9, 9], "data_offsets": [0, 324]}}).encode().ljust(64),
+    "negative": struct.pack("<Q", 70) + json.dumps({"logits": {"dtype": "F32", "shape": [-1, 2], "data_offsets": [0, -8]}}).encode().ljust(70),
+    "unknown type": struct.pack("<Q", 70) + json.dumps({"logits": {"dtype": "X1", "shape": [1], "data_offsets": [0, 1]}}).encode().ljust(70),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_TENSORS)
+def test_bad_safetensors_are_a_sentence(tmp_path, case):
+    (tmp_path / "a.safetensors").write_bytes(BAD_TENSORS[case])
+    with pytest.raises(BpmError):
+        read_rows(str(tmp_path / "a.safetensors"))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", "3", "[1, 2]", '{"a": 1}', '{"columns": ["a"], "data": [[1, 2]]}', "[" * 100_000]
+)
+def test_bad_json_tables_are_a_sentence(tmp_path, text):
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(BpmError):
+        read_rows(str(tmp_path / "a.json"))
+
+
+def test_dates_group_alike_in_every_format(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    days = ["2024-05-01", "2024-05-02"] * (N // 2)
+    table = pd.DataFrame({"confidence": TOP, "hit": HIT, "day": days})
+    table.to_csv("a.csv", index=False)
+    table.to_json("a.jsonl", orient="records", lines=True)
+    table.assign(day=pd.to_datetime(table["day"])).to_parquet("a.parquet")
+    table.assign(day=pd.to_datetime(table["day"]).dt.date).to_parquet("b.parquet")
+    for name in ("a.csv", "a.jsonl", "a.parquet", "b.parquet"):
+        groups = read_rows(name, InputOptions(group="day")).rows.groups
+        assert groups is not None
+        assert groups.tolist() == days, name
