@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -131,11 +132,27 @@ class ColumnChoice:
         found = (prefixed(prefix, self.columns) for prefix in prefixes)
         return next((spread for spread in found if spread), None)
 
+    def _label_for(self, scores: str) -> str:
+        """The option that names the labels of an array of scores, where their names do not say so themselves."""
+        if self.one("label"):
+            return ""
+        rows = self.columns[scores].rows
+        words = re.split(r"[^a-z0-9]+", scores.lower())
+        for name, column in self.columns.items():
+            own = re.split(r"[^a-z0-9]+", name.lower())
+            same = column.rows == rows and set(words[1:]) <= set(own)
+            if same and column.width is None and any(word in NAMES["label"] for word in own):
+                return f" --label {name}"
+        return ""
+
     def _none_found(self) -> DataError:
         wide = [c.name for c in self.columns.values() if c.width is not None]
         if wide:
-            name = wide[0]
-            return DataError(f"'{name}' could be logits or probabilities", f"say --logits {name} or --probs {name}")
+            name = next((n for n in wide if "test" in n.lower()), wide[0])
+            label = self._label_for(name)
+            return DataError(
+                f"'{name}' could be logits or probabilities", f"say --logits {name}{label} or --probs {name}{label}"
+            )
         return DataError(
             f"no column with scores (found: {listed(self.columns)})",
             "name them with --logits, --probs or --confidence: a column, a prefix (p), a list (a,b,c), a range (a:c) "

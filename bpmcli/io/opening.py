@@ -16,6 +16,8 @@ def open_reader(path: str, input_format: str | None = None) -> Reader:
     """The reader of a file, directory, stream or remote object."""
     from bpmcli.io.streams import HEAD, copied, is_stream
 
+    if "::" in path and not os.path.exists(path) and os.path.isfile(path.partition("::")[0]):
+        return reader_named("hdf5")(path)
     stream = is_stream(path)
     if stream:
         path = copied(path)

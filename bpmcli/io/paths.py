@@ -13,6 +13,9 @@ from bpmcli.errors import DataError, UsageError
 from bpmcli.io.formats import STDIN, readers, suffix_of
 from bpmcli.io.streams import copied, is_stream
 
+HDF5 = (".h5", ".hdf5", ".he5")
+"""Files that can hold several inputs."""
+
 
 class Input(NamedTuple):
     """A file, and where it lies below the directory it was found in."""
@@ -39,6 +42,21 @@ def expand(arguments: Iterable[str]) -> list[Input]:
     return items
 
 
+def _expand_folder(argument: str) -> list[Input]:
+    """The inputs below a folder, which may itself be a data set."""
+    from bpmcli.io.formats.hf_file import is_dataset, splits
+
+    sets = [argument] if is_dataset(argument) else splits(argument)
+    if sets:
+        return [Input(path, os.path.basename(os.path.normpath(path))) for path in sets]
+    files = sorted(str(p) for p in Path(argument).rglob("*") if p.is_file() and _is_input(p.name))
+    files = [f for f in files if not _is_companion(f)]
+    files = [f for f in files if not any(part.startswith(".") for part in Path(f).relative_to(argument).parts)]
+    if not files:
+        raise UsageError(f"{argument}: no file with a known suffix below it", "known: " + ", ".join(readers()))
+    return [Input(f, os.path.relpath(f, argument)) for f in files]
+
+
 def _is_input(name: str) -> bool:
     """Whether a file in a folder is an input: its suffix says so, and it is not a document such as a parameter file."""
     found = readers().get(suffix_of(name))
@@ -57,23 +75,18 @@ def _expand_one(argument: str) -> list[Input]:
     if "://" in argument:
         return _expand_remote(argument)
     if os.path.isdir(argument):
-        from bpmcli.io.formats.hf_file import is_dataset, splits
-
-        sets = [argument] if is_dataset(argument) else splits(argument)
-        if sets:
-            return [Input(path, os.path.basename(os.path.normpath(path))) for path in sets]
-        files = sorted(str(p) for p in Path(argument).rglob("*") if p.is_file() and _is_input(p.name))
-        files = [f for f in files if not _is_companion(f)]
-        files = [f for f in files if not any(part.startswith(".") for part in Path(f).relative_to(argument).parts)]
-        if not files:
-            raise UsageError(f"{argument}: no file with a known suffix below it", "known: " + ", ".join(readers()))
-        return [Input(f, os.path.relpath(f, argument)) for f in files]
+        return _expand_folder(argument)
     if not os.path.exists(argument) and glob.has_magic(argument):
         matches = sorted(m for m in glob.glob(argument, recursive=True) if os.path.isfile(m))
         if not matches:
             raise DataError(f"{argument}: no file matches")
         base = os.path.commonpath([os.path.dirname(m) for m in matches]) if len(matches) > 1 else ""
         return [Input(m, os.path.relpath(m, base) if base else os.path.basename(m)) for m in matches]
+    if suffix_of(argument) in HDF5 and os.path.isfile(argument):
+        from bpmcli.io.formats.hdf5_file import SEPARATOR, groups
+
+        return [Input(name, os.path.basename(argument) + name[len(argument) :].replace(SEPARATOR, "/"))
+                for name in groups(argument)]  # fmt: skip
     return [Input(argument, os.path.basename(argument))]
 
 

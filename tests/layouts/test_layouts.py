@@ -245,3 +245,68 @@ def test_dates_group_alike_in_every_format(tmp_path, monkeypatch):
         groups = read_rows(name, InputOptions(group="day")).rows.groups
         assert groups is not None
         assert groups.tolist() == days, name
+
+
+def arena(path: str) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as file:
+        for model in ("rf", "lgbm"):
+            group = file.create_group(f"iris/{model}")
+            group["probas_test"], group["labels_test"] = P, Y
+            group["probas_cal"], group["labels_cal"] = P[:20], Y[:20]
+
+
+def test_groups_of_an_hdf5_file_are_inputs(run):
+    arena("arena.h5")
+    ran = run("metrics", "arena.h5", "--probs", "probas_test", "--label", "labels_test", "--format", "json")
+    found = json.loads(ran.out)["results"]
+    assert [r["input"] for r in found] == ["arena.h5::iris/lgbm", "arena.h5::iris/rf"]
+    assert [r["n"] for r in found] == [N, N]
+
+
+def test_hdf5_files_with_one_group_text_and_links(tmp_path, monkeypatch):
+    h5py = pytest.importorskip("h5py")
+    monkeypatch.chdir(tmp_path)
+    with h5py.File("a.h5", "w") as file:
+        file["logits"], file["labels"] = Z, Y
+        file["site"] = [f"s{i % 2}" for i in range(N)]
+        file["elsewhere"] = h5py.ExternalLink("/etc/passwd", "/x")
+    rows = read_rows("a.h5", InputOptions(group="site")).rows
+    assert rows.hits.tolist() == HIT.astype(bool).tolist()
+    assert rows.groups is not None
+    assert rows.groups.tolist()[:2] == ["s0", "s1"]
+    Path("b.h5").write_bytes(Path("a.h5").read_bytes()[:3000])
+    with pytest.raises(BpmError):
+        read_rows("b.h5")
+
+
+def follow(run, argv: list[str]) -> None:
+    """Run a command that fails, and the same with the options of its hint."""
+    ran = run(*argv, code=3)
+    hint = ran.err.partition("hint: ")[2]
+    flags = hint[hint.index("--") :].split(" or ")[-1].split(";")[0].split()
+    options = [flags[i] for i in range(len(flags)) if flags[i].startswith("--") or flags[i - 1].startswith("--")]
+    if options[0] == "--skip-missing":
+        options = options[:1]
+    run(*argv, *options)
+
+
+def test_hints_work_when_followed(run):
+    np.savez("a.npz", probas_test=P, labels_test=Y, probas_cal=P[:9], labels_cal=Y[:9])
+    follow(run, ["metrics", "a.npz", "--metric", "ece"])
+    pd.DataFrame({"confidence": 100 * TOP, "hit": HIT}).to_csv("b.csv", index=False)
+    follow(run, ["metrics", "b.csv", "--metric", "ece"])
+    frame("prob_", label=Y).to_parquet("c.parquet")
+    Path("c.csv").write_bytes(Path("c.parquet").read_bytes())
+    follow(run, ["metrics", "c.csv", "--metric", "ece"])
+    for bad in (np.inf, -np.inf, np.nan):
+        z = Z.copy()
+        z[3, 1] = bad
+        np.savez("d.npz", logits=z, labels=Y)
+        follow(run, ["metrics", "d.npz", "--metric", "ece"])
+    np.savez("e.npz", logits=np.where(np.isfinite(z), z, -1e9), labels=Y)
+    run("metrics", "e.npz", "--metric", "ece")
+    Path("f.csv").write_text("confidence,hit\n0.9,1\n,0\n0.7,1\n")
+    follow(run, ["metrics", "f.csv", "--metric", "ece"])
+    np.savez("g.npz", arr_0=P, labels=Y)
+    follow(run, ["metrics", "g.npz", "--metric", "ece"])

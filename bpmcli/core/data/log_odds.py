@@ -168,7 +168,7 @@ def check_probabilities(values: Floats, first_row: int = 0, name: str = "probabi
         hint = "if these are logits, name them with --logits"
         _refuse(values < 0.0, first_row, f"{name} must not be negative, found {low:.6g}", hint)
         if 1.5 < high <= 100:
-            hint += "; if these are percentages, say --scale percent"
+            hint = f"--scale percent if these are percentages; {hint}"
         _refuse(values > ONE_ROUNDED, first_row, f"{name} must not exceed 1, found {high:.6g}", hint)
     return low, high
 

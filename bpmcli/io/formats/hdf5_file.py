@@ -1,0 +1,112 @@
+"""HDF5 files: a group with data sets is an input, so one file can be a batch of them (`file.h5::group`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from bpmcli.errors import DataError
+from bpmcli.io.columns import Array
+from bpmcli.io.formats import reads
+from bpmcli.io.formats.npy_array import array_info, as_column
+from bpmcli.io.formats.reader import ColumnBatch, Reader, rows_per_batch
+
+SEPARATOR = "::"
+"""Between the path of a file and the group inside it."""
+
+MOST_GROUPS = 100_000
+
+
+def _h5py() -> Any:
+    try:
+        import h5py
+    except ImportError:
+        raise DataError("HDF5 files need the package h5py", "pip install 'bpmcli[hdf5]'") from None
+    return h5py
+
+
+def groups(path: str) -> list[str]:
+    """The groups of a file that hold data sets, as `path::group`; the path itself if the file has only one input."""
+    h5py = _h5py()
+    found: list[str] = []
+    try:
+        with h5py.File(path, "r") as file:
+            pending = [""]
+            while pending and len(found) < MOST_GROUPS:
+                name = pending.pop()
+                group = file[name] if name else file
+                inside = [key for key in group if group.get(key, getlink=True).__class__ is h5py.HardLink]
+                kinds = {key: group.get(key, getclass=True) for key in inside}
+                if any(kind is h5py.Dataset for kind in kinds.values()):
+                    found.append(name)
+                pending += [f"{name}/{key}" if name else key for key in inside if kinds[key] is h5py.Group]
+    except (OSError, RuntimeError, KeyError, ValueError):
+        return [path]  # its reader says what is wrong
+    if found in ([], [""]):
+        return [path]
+    return sorted(f"{path}{SEPARATOR}{name}" if name else path for name in found)
+
+
+@reads("hdf5", ".h5", ".hdf5", ".he5")
+class Hdf5Reader(Reader):
+    """Data sets of one group. Those with as many rows as the scores are columns."""
+
+    @classmethod
+    def recognises(cls, start: bytes) -> bool:
+        return start.startswith(b"\x89HDF\r\n\x1a\n")
+
+    def _group(self, file: Any) -> Any:
+        name = self.path.partition(SEPARATOR)[2]
+        if not name:
+            return file
+        if name not in file:
+            raise DataError(f"has no group '{name}'", "leave the group out to take all of them")
+        return file[name]
+
+    def inspect(self) -> None:
+        h5py = _h5py()
+        with h5py.File(self.path.partition(SEPARATOR)[0], "r") as file:
+            group = self._group(file)
+            for name in group:
+                if group.get(name, getlink=True).__class__ is not h5py.HardLink:
+                    continue  # a link can lead to another file
+                data = group[name]
+                if isinstance(data, h5py.Dataset) and data.shape:
+                    self.columns[name] = self._info(name, data)
+        self.n_rows = max((c.rows or 0 for c in self.columns.values()), default=None)
+
+    def _info(self, name: str, data: Any) -> Any:
+        h5py = _h5py()
+        if data.is_virtual or data.external:
+            raise DataError(f"'{name}' has its values in another file", "store them in this one")
+        text = h5py.check_string_dtype(data.dtype) is not None
+        if data.dtype.hasobject and not text:
+            raise DataError(f"'{name}' holds values of different lengths", "store arrays of one shape")
+        return array_info(name, data.shape, np.dtype("U1") if text else data.dtype)
+
+    def read(self, names: Sequence[str], numeric: Sequence[str], rest: bool) -> Iterator[ColumnBatch]:
+        h5py = _h5py()
+        n = self.columns[names[0]].rows or 0
+        passed = [k for k, c in self.columns.items() if rest and c.rows == n and k not in numeric]
+        with h5py.File(self.path.partition(SEPARATOR)[0], "r") as file:
+            group = self._group(file)
+            wanted = {name: group[name] for name in dict.fromkeys([*names, *passed])}
+            values = sum(self.columns[name].width or 1 for name in wanted)
+            size = sum((self.columns[name].width or 1) * data.dtype.itemsize for name, data in wanted.items())
+            step = rows_per_batch(values, size)
+            for start in range(0, n, step):
+                stop = min(start + step, n)
+                arrays = {name: _rows(h5py, data, start, stop) for name, data in wanted.items()}
+                columns = {name: as_column(arrays[name]) for name in names}
+                yield ColumnBatch(start, stop - start, columns, {name: arrays[name] for name in passed})
+
+    def file_arrays(self, scores: str) -> list[str]:
+        return [name for name, c in self.columns.items() if c.rows != self.columns[scores].rows]
+
+
+def _rows(h5py: Any, data: Any, start: int, stop: int) -> Array:
+    if h5py.check_string_dtype(data.dtype) is None:
+        return np.asarray(data[start:stop])
+    return np.array([str(text) for text in data.asstr()[start:stop]], dtype=np.str_)
