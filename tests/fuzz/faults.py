@@ -82,7 +82,7 @@ def leftovers(folder: Path) -> list[str]:
     return [
         name
         for name in snapshot(folder)
-        if name.endswith(".part") or ("bpmcli-" in name and not name.endswith(".json"))
+        if name.endswith(".part") or ("bpmcli-" in name and not name.endswith((".json", ".jsonl")))
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from bpmcli.core.data.binning import array_split_edges
 from bpmcli.core.data.notices import Notice, notice
 from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import Floats, Ints, Sample
+from bpmcli.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -23,9 +25,22 @@ class Histogram(Calibrator):
     """Log-odds that separate the bins; an edge belongs to the bin on its left."""
     rates: tuple[float, ...]
 
+    def __post_init__(self) -> None:
+        check_steps("edges", self.edges, self.rates, len(self.edges) + 1)
+
     def __call__(self, log_odds: Floats) -> Pair:
         g = np.array(self.rates)[np.searchsorted(np.array(self.edges), log_odds, side="left")]
         return g, 1.0 - g
+
+
+def check_steps(name: str, places: Sequence[float], rates: Sequence[float], expected: int) -> None:
+    """Refuse places that do not ascend, another number of rates than expected, and rates outside [0, 1]."""
+    if len(rates) != expected:
+        raise DataError(f"rates: {len(rates)} of them, but {len(places)} {name}", "fit again")
+    if np.any(np.diff(places) <= 0):
+        raise DataError(f"{name}: must ascend", "fit again")
+    if any(not 0.0 <= rate <= 1.0 for rate in rates):
+        raise DataError("rates: must lie between 0 and 1", "fit again")
 
 
 @method("histogram", "accuracy of each equal-mass bin", "Zadrozny & Elkan 2001, ICML", Histogram)

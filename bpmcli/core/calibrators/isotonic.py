@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bpmcli.core.calibrators.base import Calibrator
-from bpmcli.core.calibrators.histogram import inside, one_point
+from bpmcli.core.calibrators.histogram import check_steps, inside, one_point
 from bpmcli.core.calibrators.registry import FitOptions, Fitted, method
 from bpmcli.core.curves.families import Pair
 from bpmcli.core.data.rows import Rows
@@ -20,6 +20,9 @@ class Isotonic(Calibrator):
 
     log_odds: tuple[float, ...]
     rates: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        check_steps("log_odds", self.log_odds, self.rates, len(self.log_odds))
 
     def __call__(self, log_odds: Floats) -> Pair:
         knots, rates = np.array(self.log_odds), np.array(self.rates)
