@@ -66,7 +66,7 @@ def metrics(
     limits = gate.resolve(uncertainty.resolve())
     style, in_terminal = picture.resolve(), picture.in_terminal(format_, len(items))
     check_each(format_, chosen.bins_table, output.output_dir, work.pool)
-    _check_picture(output.plot)
+    _check_targets(items, output.plot, ci.junit)
     before = ci_gate.load_baseline(limits.baseline, _as_json(options)) if limits.baseline else None
     runs, sort = uncertainty.noise_runs if uncertainty.noise_floor else 0, chosen.sort_by()
     wanted = Requested(
@@ -116,11 +116,16 @@ def _look(inputs: Sequence[str], chosen: Metrics, gate: Gate, options: Any, form
     return explain_inputs(items, options, format_)
 
 
-def _check_picture(plot: str | None) -> None:
+def _check_targets(items: Sequence[Any], plot: str | None, junit: str | None) -> None:
+    """Refuse before the work what could not be drawn after it, and what would overwrite an input."""
     if plot is not None:
         from bpmcli.cli.pictures import check_diagrams
 
         check_diagrams(plot)
+    if plot or junit:
+        from bpmcli.io.outputs import spare_inputs
+
+        spare_inputs(items, plot, junit)
 
 
 def _show_diagrams(measured: Sequence[Any]) -> None:

@@ -94,7 +94,8 @@ def params_of(document: Mapping[str, Any]) -> Params:
     grouping = document.get("grouping")
     with inside("grouping"):
         groups = None if grouping is None else load_groups(grouping, method)
-    spread = IN_PROPORTION if document.get("spread") is None else Spread(**document["spread"])
+    found = document.get("spread")
+    spread = IN_PROPORTION if found is None else Spread(found["temperature"], found["floor"])
     return Params(method, calibrator, document["target"], document, groups, spread)
 
 

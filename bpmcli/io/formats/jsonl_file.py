@@ -186,6 +186,9 @@ class JsonlReader(TextReader):
         return list(json.loads(first or b"{}")), lines
 
 
+SURROGATE = re.compile("[\ud800-\udfff]")
+
+
 @writes(".jsonl", ".ndjson")
 class JsonlWriter(TextWriter):
     """One object per line; matrices stay lists."""
@@ -207,7 +210,10 @@ class JsonlWriter(TextWriter):
         keys = [json.dumps(name, ensure_ascii=False) + ": " for name in columns]
         for values in zip(*columns.values(), strict=True):
             line = ", ".join([key + value for key, value in zip(keys, values, strict=True) if value is not ABSENT])
-            self.file.write("{" + line + "}\n")
+            try:
+                self.file.write("{" + line + "}\n")
+            except UnicodeEncodeError:  # half of a surrogate pair, which UTF-8 cannot hold and JSON writes as \\udxxx
+                self.file.write("{" + SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", line) + "}\n")
 
 
 @writes(".jsonl.gz")

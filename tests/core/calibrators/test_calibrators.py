@@ -605,3 +605,25 @@ def test_parameters_that_make_no_curve_are_refused(name, bad):
     for key in good:
         with pytest.raises(DataError):
             METHODS[name].calibrator.from_parameters({**good, key: bad})
+
+
+@pytest.mark.parametrize(
+    ("method", "changes"),
+    [
+        ("histogram", {"rates": [0.5, 1.7]}),
+        ("histogram", {"rates": [0.5]}),
+        ("histogram", {"edges": [1.0, 0.5], "rates": [0.1, 0.2, 0.3]}),
+        ("isotonic", {"rates": [-0.1, 0.7]}),
+        ("isotonic", {"log_odds": [1.0, 1.0]}),
+    ],
+)
+def test_steps_are_checked_one_by_one(method, changes):
+    """Found by the fuzzer: a narrow bin with a rate of 1.7 lay between the points at which curves were checked."""
+    sound = (
+        {"edges": [1.0], "rates": [0.5, 0.7]}
+        if method == "histogram"
+        else {"log_odds": [0.0, 1.0], "rates": [0.5, 0.7]}
+    )
+    METHODS[method].calibrator.from_parameters(sound)
+    with pytest.raises(DataError):
+        METHODS[method].calibrator.from_parameters({**sound, **changes})
