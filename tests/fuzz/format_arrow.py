@@ -135,7 +135,8 @@ def parquet(rng: Random, table: Table, plain: bool = False) -> tuple[str, bytes]
         )
     except (pa.ArrowException, OSError):  # some types fit into arrow files only
         out = io.BytesIO()
-        pq.write_table(made.select([n for n in table.columns if made.schema.names.count(n) == 1]), out)
+        kept = [n for n in table.columns if made.schema.names.count(n) == 1]
+        pq.write_table(made.select([n for n in kept if not pa.types.is_temporal(made.schema.field(n).type)]), out)
     return rng.choice([".parquet", ".pq"]), out.getvalue()
 
 

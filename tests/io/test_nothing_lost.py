@@ -17,6 +17,7 @@ import pytest
 from conftest import arrays
 
 from bpmcli.errors import DataError
+from bpmcli.io.columns import Objects
 from bpmcli.io.writers import open_writer
 
 N = 400
@@ -327,7 +328,7 @@ def test_half_a_surrogate_pair_is_written_as_an_escape(tmp_path):
     """Found by the fuzzer: UTF-8 cannot hold it, but JSON can."""
     path = tmp_path / "o.jsonl"
     with open_writer(str(path), ".jsonl") as writer:
-        writer.write({"note": ["x\ud800y", "é"]})
+        writer.write({"note": Objects(["x\ud800y", "é"])})
     assert [json.loads(line)["note"] for line in path.read_text(encoding="utf-8").splitlines()] == ["x\ud800y", "é"]
 
 
