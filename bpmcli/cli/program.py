@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from bpmcli import __version__
-from bpmcli.cli import console, streams
+from bpmcli.cli import _leave, console, streams
 from bpmcli.cli.options.command import unknown_command
 from bpmcli.errors import BpmError
 
@@ -190,6 +190,10 @@ def _foreign(error: Exception) -> int:
     return 70
 
 
+PATIENCE = 20.0
+"""Seconds for tidying up after a signal. A library may swallow the exception; the process ends all the same."""
+
+
 class _Terminated(KeyboardInterrupt):
     """An interrupt by SIGTERM."""
 
@@ -202,6 +206,9 @@ def run_as_process() -> int:
         # Once is enough: a second signal must not interrupt the tidying up.
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, signal.SIG_IGN)
+        last_resort = threading.Timer(PATIENCE, _leave, (number, None))
+        last_resort.daemon = True
+        last_resort.start()
         raise _Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
     if not os.environ.get(DEBUG):

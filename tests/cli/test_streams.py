@@ -174,7 +174,7 @@ sys.argv = ["bpmcli", "metrics", {file!r}]
 from bpmcli.cli import entry
 entry()
 """
-IMPORTED = ["typer", "inspect", "bpmcli.cli.cmd_metrics", "numpy", "bpmcli.io.readers", "bpmcli.core.metrics.registry"]
+IMPORTED = ["typer", "bpmcli.cli.cmd_metrics", "numpy", "bpmcli.io.readers", "bpmcli.core.metrics.registry"]
 
 
 @pytest.mark.parametrize("name", IMPORTED)
