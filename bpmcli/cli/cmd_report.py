@@ -59,7 +59,7 @@ def report(
         failures = [(name, error.message) for name, error in outcomes.failures]
         write_text(target, render_report(models, failures, calibration))
         unread = f", {len(failures)} inputs could not be read" if failures else ""
-        console.note(f"{target}: {len(models)} models{unread}")
+        console.note(f"{target}: {len(models)} model{'' if len(models) == 1 else 's'}{unread}")
     return outcomes.finish()
 
 

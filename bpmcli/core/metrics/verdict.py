@@ -37,8 +37,8 @@ CLEAR_SIDE_Z = 3.0
 EXPLAINED = 2 / 3
 
 FLOOR = 0.9
-"""A calibrated model scores a `tce` of about 0.9 √(mean ŝ(1 − ŝ) / N): within 0.71 … 1.14 for seven distributions of
-confidence and N = 300, 1000, 10,000 (benchmarks/verdicts.py --floor)."""
+"""A calibrated model scores a `tce` of about 0.9 √(mean ŝ(1 − ŝ) / N). The factor lay between 0.71 and 1.14 in one run
+over seven distributions of confidence and N = 300, 1000, 10,000; benchmarks/verdicts.py --floor repeats it on four."""
 
 NAMES = (
     "over-confident", "under-confident", "over-confident-above", "under-confident-above", "mixed", "calibrated",
