@@ -51,41 +51,36 @@ def metrics(
       bpmcli metrics preds.parquet --fail-above tce=0.03 --gate-confidence 0.95
     """
     from bpmcli.cli import ci_gate
-    from bpmcli.cli.each_result import JSON_LINES, EachResult, check_each
     from bpmcli.io.paths import expand
     from bpmcli.tasks.measure import MeasureFile, Requested
 
-    format_, seed = output.resolve(FORMATS_PER_INPUT), other.resolve()
+    format_, seed, columns = output.resolve(FORMATS_PER_INPUT), other.resolve(), read.resolve(groups.by)
     if chosen.list_ or check.explain_input:
-        return _look(inputs or [], chosen, gate, read.resolve(groups.by), format_)
+        return _look(inputs or [], chosen, gate, columns, format_)
     groups.resolve()
+    _check_each(format_, chosen.bins_table, output.output_dir, work.pool)
+    options, scale, limits = details.resolve(), work.resolve(), gate.resolve(uncertainty.resolve())
+    style, in_terminal = picture.resolve(bool(output.plot)), picture.in_terminal(format_)
+    before = ci_gate.load_baseline(limits.baseline, _as_json(options)) if limits.baseline else None
+    sort, names = chosen.sort_by(), chosen.resolve(more=limits.names())
     items = expand(inputs or [])
     if not items:
         raise UsageError("no input", "bpmcli metrics FILE, or --list to see what can be measured")
-    options, scale = details.resolve(), work.resolve()
-    limits = gate.resolve(uncertainty.resolve())
-    style, in_terminal = picture.resolve(), picture.in_terminal(format_, len(items))
-    check_each(format_, chosen.bins_table, output.output_dir, work.pool)
-    _check_targets(items, output.plot, ci.junit)
-    before = ci_gate.load_baseline(limits.baseline, _as_json(options)) if limits.baseline else None
-    runs, sort = uncertainty.noise_runs if uncertainty.noise_floor else 0, chosen.sort_by()
+    in_terminal = in_terminal and (len(items) == 1 or bool(picture.diagram))
     wanted = Requested(
-        runs, chosen.bins_table, limits.interval, uncertainty.resamples, seed,
-        bool(output.plot) or in_terminal, picture.axis, verdict=not chosen.metric,
+        uncertainty.noise_runs if uncertainty.noise_floor else 0, chosen.bins_table, limits.interval,
+        uncertainty.resamples, seed, bool(output.plot) or in_terminal, picture.axis, verdict=not chosen.metric,
     )  # fmt: skip
-    names = tuple(dict.fromkeys([*(() if chosen.metric else ["tce"]), *chosen.resolve(), *limits.names(), *sort]))
+    task = MeasureFile(columns, tuple(names), options, wanted, scale.mode)
 
-    task = MeasureFile(read.resolve(groups.by), names, options, wanted, scale.mode)
-    outcomes = Outcomes(len(items))
-    each = EachResult(items, output.output_dir, format_, _document(options))
-    if work.pool and len(items) > 1:
-        measured = _pooled(items, task, scale, each)
-    else:
-        measured = _each(items, task, scale, outcomes, each)
+    _check_targets(items, output.plot, ci.junit)
+    outcomes, each = Outcomes(), _each_result(items, output.output_dir, format_, options)
+    run = _pooled if work.pool and len(items) > 1 else _each
+    measured = run(items, task, scale, outcomes, each)
     records = [one.record for one in measured]
     results = ci_gate.judge(records, limits, before, outcomes.failed()) if limits.names() else []
-    if records and format_ != JSON_LINES:
-        records = _ranked(records, sort[0], format_) if sort else records
+    if records and format_ != "jsonl":
+        records = _ranked(records, sort, format_) if sort else records
         _show(format_, records, _document(options, records, outcomes.failures, results), wanted)
     if in_terminal:
         _show_diagrams(measured)
@@ -114,6 +109,23 @@ def _look(inputs: Sequence[str], chosen: Metrics, gate: Gate, options: Any, form
     if not items:
         raise UsageError("no input", "bpmcli metrics FILE --explain-input")
     return explain_inputs(items, options, format_)
+
+
+def _check_each(format_: str, bins_table: bool, folder: str | None, pooled: bool) -> None:
+    """Refuses combinations in which there is no result per input."""
+    if format_ == "jsonl" and bins_table:
+        raise UsageError("--bins-table is a table, and jsonl has one result per line", "use --format csv or json")
+    if folder is not None and pooled:
+        raise UsageError("--pool gives one result, and --output-dir writes one per input", "leave one of them out")
+
+
+def _each_result(items: Sequence[Any], folder: str | None, format_: str, options: Any) -> Any:
+    """What takes the result of each input as soon as it is there; None if all are shown together at the end."""
+    if folder is None and format_ != "jsonl":
+        return None
+    from bpmcli.cli.each_result import EachResult
+
+    return EachResult(items, folder, format_, _document(options))
 
 
 def _check_targets(items: Sequence[Any], plot: str | None, junit: str | None) -> None:
@@ -148,14 +160,15 @@ def _draw(path: str, measured: Sequence[Any], overlay: bool, style: Any) -> None
     console.note(f"wrote {written[0]}{more}")
 
 
-def _pooled(items: Sequence[Any], task: Any, scale: Any, each: Any) -> list[Any]:
+def _pooled(items: Sequence[Any], task: Any, scale: Any, outcomes: Outcomes, each: Any) -> list[Any]:
     """The records of all inputs as one sample; one input that cannot be read stops everything."""
     from bpmcli.engines.scale import pool_inputs
 
     rows, notices = pool_inputs(items, task.options, scale, console.reading)
     done = task.measure(f"pooled ({len(items)} inputs)", rows, notices, {})
     _show_notices(done, "")
-    each.take(0, [one.record for one in done])
+    if each:
+        each.take(0, [one.record for one in done])
     return list(done)
 
 
@@ -165,7 +178,8 @@ def _each(items: Sequence[Any], task: Any, scale: Any, outcomes: Outcomes, each:
     names = [item.path for item in items]
     for position, done in outcomes.good(names, scale.each(task, items), "measuring"):
         measured += done
-        each.take(position, [one.record for one in done])
+        if each:
+            each.take(position, [one.record for one in done])
         _show_notices(done, outcomes.where(names[position]))
     return measured
 

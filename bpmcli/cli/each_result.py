@@ -10,7 +10,6 @@ from typing import Any
 from bpmcli.cli import streams
 from bpmcli.cli.measurement_tables import measurements
 from bpmcli.cli.render import render
-from bpmcli.errors import UsageError
 from bpmcli.io.stdout import data_stream
 
 Record = Mapping[str, Any]
@@ -51,11 +50,3 @@ def print_lines(records: Sequence[Record]) -> None:
     except BrokenPipeError:
         # A gate must still fail although nobody reads the lines.
         streams.forget(sys.stdout)
-
-
-def check_each(format_: str, bins_table: bool, folder: str | None, pooled: bool) -> None:
-    """Refuses combinations in which there is no result per input."""
-    if format_ == JSON_LINES and bins_table:
-        raise UsageError("--bins-table is a table, and jsonl has one result per line", "use --format csv or json")
-    if folder is not None and pooled:
-        raise UsageError("--pool gives one result, and --output-dir writes one per input", "leave one of them out")

@@ -9,8 +9,8 @@ from bpmcli.cli import console
 from bpmcli.cli.render import Cell, Table, show
 from bpmcli.core.data.rows import EVENT
 from bpmcli.errors import BpmError
-from bpmcli.io.label_files import open_input
 from bpmcli.io.layout import InputOptions, understand
+from bpmcli.io.opening import open_input
 from bpmcli.io.paths import Input
 from bpmcli.io.readers import SUMMARY_KEY
 

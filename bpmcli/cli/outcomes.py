@@ -33,12 +33,14 @@ def with_suggestion(error: BpmError, path: str) -> BpmError:
 class Outcomes:
     """Separates the results of one task over many inputs."""
 
-    def __init__(self, inputs: int) -> None:
-        self.inputs = inputs
+    def __init__(self, inputs: int | None = None) -> None:
+        """`inputs`: how many there are, if some of them are not passed to `good`."""
+        self.inputs = inputs or 0
         self.failures: list[Failure] = []
 
     def good(self, names: Sequence[str], results: Iterable[Any], what: str) -> Iterator[tuple[int, Any]]:
         """Position and result of every input that succeeded; `what` names the progress bar."""
+        self.inputs = self.inputs or len(names)
         for position, result in enumerate(console.progress(results, len(names), what)):
             if isinstance(result, BpmError):
                 self.fail(names[position], result)

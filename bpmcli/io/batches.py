@@ -12,7 +12,6 @@ from bpmcli.core.data.categorical import Categorical
 from bpmcli.errors import DataError
 from bpmcli.io.columns import Lists, Objects, to_arrow
 from bpmcli.io.formats.reader import ColumnBatch, Reader
-from bpmcli.io.group_keys import group_names
 from bpmcli.io.layout import InputOptions, Layout
 from bpmcli.io.outcomes import others
 
@@ -80,6 +79,8 @@ def _without_group(batch: ColumnBatch, group: str) -> ColumnBatch:
     nulls = {name: null for name, null in batch.nulls.items() if name != group}
     values = batch.columns[group]
     if not isinstance(values, (Lists, Categorical)):
+        from bpmcli.io.group_keys import group_names
+
         values = group_names(values)
     assert isinstance(values, Categorical)
     codes = np.where(batch.nulls[group], len(values.categories), values.codes)

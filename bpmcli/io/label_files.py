@@ -19,16 +19,8 @@ LABEL = "label"
 """The name of the joined column."""
 
 
-def open_input(path: str, options: InputOptions) -> tuple[Reader, InputOptions]:
-    """The reader of an input; labels from another file are joined, and the options then name their column."""
-    reader = open_reader(path, options.input_format)
-    label = options.label
-    if label is None or label in reader.columns or not os.path.isfile(label):
-        return reader, options
-    return _with_labels(reader, label, options)
-
-
-def _with_labels(reader: Reader, path: str, options: InputOptions) -> tuple[Reader, InputOptions]:
+def with_labels(reader: Reader, path: str, options: InputOptions) -> tuple[Reader, InputOptions]:
+    """The reader with a column of labels from another file, and options that name this column."""
     from dataclasses import replace
 
     try:

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from bpmcli.core.data.rows import EVENT, TOP_LABEL
 from bpmcli.errors import DataError, UsageError
-from bpmcli.io.class_columns import class_columns
 from bpmcli.io.column_choice import NAMES, SCORES, ColumnChoice, InputOptions, listed
 from bpmcli.io.formats.reader import ColumnInfo, Reader
 
@@ -83,6 +82,8 @@ def understand(reader: Reader, options: InputOptions, outcomes: bool = True) -> 
     try:
         kind, scores, classes = chosen.scores()
     except DataError:
+        from bpmcli.io.class_columns import class_columns
+
         bare = class_columns(reader, chosen)
         if bare is None:
             raise

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bpmcli.errors import DataError
 from bpmcli.io.formats import reader_for, reader_named, readers, suffix_of
 from bpmcli.io.formats.reader import Reader
+
+if TYPE_CHECKING:
+    from bpmcli.io.layout import InputOptions
 
 GZIP = b"\x1f\x8b"
 
@@ -33,6 +36,17 @@ def open_reader(path: str, input_format: str | None = None) -> Reader:
     if os.path.isdir(path):
         return _folder(path)
     return _reader_of_file(path, "" if stream else suffix_of(path), HEAD)(path)
+
+
+def open_input(path: str, options: InputOptions) -> tuple[Reader, InputOptions]:
+    """The reader of an input; labels from another file are joined, and the options then name their column."""
+    reader = open_reader(path, options.input_format)
+    label = options.label
+    if label is None or label in reader.columns or not os.path.isfile(label):
+        return reader, options
+    from bpmcli.io.label_files import with_labels
+
+    return with_labels(reader, label, options)
 
 
 def _reader_of_file(path: str, suffix: str, size: int) -> type[Reader]:

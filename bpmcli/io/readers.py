@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bpmcli.core.data.categorical import Categorical
 from bpmcli.core.data.notices import Notice, notice
 from bpmcli.core.data.rows import EVENT, Rows, pool
 from bpmcli.errors import BpmError, DataError
 from bpmcli.io.batches import complete_batches
 from bpmcli.io.formats.reader import ColumnBatch, Reader
-from bpmcli.io.group_keys import group_names
-from bpmcli.io.label_files import open_input
 from bpmcli.io.layout import InputOptions, Layout, understand
+from bpmcli.io.opening import open_input
 from bpmcli.io.outcomes import hits_of, label_indices, weights_of
 from bpmcli.io.scores import logits_of, missed_of, reduced_scores, scores_of
 
@@ -82,12 +82,13 @@ def read_rows(
         streamed = stream_rows(reader, layout, options, odd, distributions=distributions, missed=missed)
         parts = [part.rows for part in streamed]
         parts = _of_one_width(parts) if distributions else parts
-        if not parts or not sum(part.n for part in parts):
+        if not sum(part.log_odds.size for part in parts):
             raise DataError("no rows")
         rows = parts[0] if len(parts) == 1 else pool(parts)
         if rows.weights is not None and not rows.weights.any():
             raise DataError(f"all weights in '{layout.weight}' are zero", "name another column with --weight")
-        shares = None if rows.n < 100 else (float(rows.hits.mean()), float((rows.log_odds > CONFIDENT).mean()))
+        sure = rows.log_odds > CONFIDENT
+        shares = None if sure.size < 100 else (float(rows.hits.mean()), float(sure.mean()))
         return Loaded(rows, layout, (*reader.notices(), *notices_of(odd, shares, layout)), reader.metadata)
     except BpmError as error:
         raise error.at(path if path != "-" else "standard input") from None
@@ -137,13 +138,19 @@ def rows_of(
     labels = None
     if outcomes and layout.label and not layout.prediction and layout.target != EVENT:
         labels = label_indices(batch, layout)
-    groups = group_names(batch.columns[layout.group]) if layout.group else None
+    groups = _groups(batch, layout.group) if layout.group else None
     logits = logits_of(scores, layout, reduced) if distributions else None
     wrong = missed_of(scores, layout, reduced, hits, labels, weights) if missed and labels is not None else None
     return Rows(
         reduced.log_odds, hits, weights, reduced.predictions, labels, groups, logits,
         layout.kind == "probs", layout.target, wrong,
     )  # fmt: skip
+
+
+def _groups(batch: ColumnBatch, name: str) -> Categorical:
+    from bpmcli.io.group_keys import group_names
+
+    return group_names(batch.columns[name])
 
 
 def _of_one_width(parts: list[Rows]) -> list[Rows]:

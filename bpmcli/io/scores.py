@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from bpmcli.core.data.categorical import Categorical
@@ -12,13 +14,15 @@ from bpmcli.core.data.log_odds import (
     reduce_logits,
     reduce_probs,
 )
-from bpmcli.core.data.missed import Missed
 from bpmcli.core.data.rows import EVENT, TOP_LABEL
 from bpmcli.core.data.sample import BARE_LIMIT, LOG_ODDS_LIMIT, Floats, Ints
 from bpmcli.errors import DataError
 from bpmcli.io.columns import Array, Lists
 from bpmcli.io.formats.reader import ColumnBatch
 from bpmcli.io.layout import Layout
+
+if TYPE_CHECKING:
+    from bpmcli.core.data.missed import Missed
 
 NOT_FINITE = "--skip-missing leaves such rows out; write -1e9 for a class that cannot be chosen"
 
@@ -128,4 +132,6 @@ def missed_of(
     logits = logits_of(scores[wrong], layout, reduced._replace(log_odds=reduced.log_odds[wrong]))
     if logits is None:
         return None
+    from bpmcli.core.data.missed import Missed
+
     return Missed(logits, reduced.predictions[wrong], labels[wrong], None if weights is None else weights[wrong]).few()

@@ -6,12 +6,9 @@ command may open an input. Worker processes find the copies through an environme
 
 from __future__ import annotations
 
-import atexit
-import json
 import os
 import stat
 import sys
-import tempfile
 from contextlib import suppress
 from typing import IO
 
@@ -50,6 +47,8 @@ def _for_worker() -> dict[str, str]:
 
     if parent_process() is None:
         return {}
+    import json
+
     found: dict[str, str] = json.loads(os.environ[_COPIES])
     return found
 
@@ -61,12 +60,17 @@ def copied(path: str) -> str:
     # A path may name another stream later in the life of a process.
     key = (path, id(sys.stdin)) if path == STDIN else (path, os.stat(path).st_ino)
     if key not in _own:
+        import json
+
         _own[key] = _copy(path)
         os.environ[_COPIES] = json.dumps({path: copy for (path, _), copy in _own.items()})
     return _own[key]
 
 
 def _copy(path: str) -> str:
+    import atexit
+    import tempfile
+
     if path == STDIN and sys.stdin is None:
         raise DataError("is closed", "pipe data into it, or name a file")
     copy = tempfile.NamedTemporaryFile(prefix="bpmcli-", suffix=".stream", delete=False)  # noqa: SIM115

@@ -14,8 +14,8 @@ from bpmcli.core.summary.summary import Accumulator, Summary
 from bpmcli.errors import BpmError, DataError, UsageError
 from bpmcli.io.batches import complete_batches
 from bpmcli.io.formats.reader import ColumnBatch, Reader, RowGroups
-from bpmcli.io.label_files import open_input
 from bpmcli.io.layout import InputOptions, Layout, understand
+from bpmcli.io.opening import open_input
 from bpmcli.io.outcomes import hits_of
 from bpmcli.io.readers import CONFIDENT, SUMMARY_KEY, Loaded, notices_of, rows_of
 from bpmcli.io.scores import scores_of

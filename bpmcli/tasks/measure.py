@@ -76,15 +76,17 @@ class MeasureFile:
     def _measure(
         self, identity: dict[str, Any], rows: Rows, notices: tuple[Notice, ...], metadata: Mapping[str, str]
     ) -> Measurement:
+        record: dict[str, Any] = {**identity, **_facts(rows, metadata)}
         sample = rows.sample
         measured = measure(sample, self.names, self.metrics)
-        record: dict[str, Any] = {**identity, **_facts(rows, metadata)}
         record["metrics"] = {
             key: {"value": m.value, **m.details, **({"why_missing": m.why_missing} if m.value is None else {})}
             for key, m in measured.items()
         }
-        if self.requested.verdict:
-            self._add_verdict(record, rows)
+        if self.requested.verdict and record["metrics"].get("tce", {}).get("value") is not None:
+            from bpmcli.core.metrics.disagreement import answer
+
+            record |= answer(sample, rows.target, record["metrics"], self.metrics)
         if self.requested.interval:
             self._add_intervals(record, sample)
         if self.requested.noise_runs:
@@ -105,21 +107,6 @@ class MeasureFile:
 
         return reliability(sample, self.metrics.n_bins, self.metrics.binning, axis=self.requested.axis)
 
-    def _add_verdict(self, record: dict[str, Any], rows: Rows) -> None:
-        """The answer in words, and with it the interval of `tce`."""
-        from bpmcli.core.metrics.disagreement import disagreements
-        from bpmcli.core.metrics.verdict import verdict
-
-        tce = record["metrics"].get("tce", {})
-        if tce.get("value") is None:
-            return
-        found = verdict(rows.sample, rows.target)
-        record["verdict"] = found._asdict()
-        if self.metrics.p == 1.0:
-            tce |= {"low": found.low, "high": found.high, "level": found.level}
-            values = {name: measured["value"] for name, measured in record["metrics"].items()}
-            record["disagreements"] = disagreements(rows.sample, values, found.low, found.high, self.metrics)
-
     def _add_intervals(self, record: dict[str, Any], sample: Sample) -> None:
         from bpmcli.core.metrics.intervals import metric_intervals
 
@@ -132,7 +119,7 @@ class MeasureFile:
 
 def _facts(rows: Rows, metadata: Mapping[str, str]) -> dict[str, Any]:
     """What is known about the rows without any metric."""
-    sample = rows.sample
+    truth, sample = true_tce(metadata), rows.sample
     facts: dict[str, Any] = {
         "target": rows.target,
         "n": sample.n,
@@ -145,7 +132,6 @@ def _facts(rows: Rows, metadata: Mapping[str, str]) -> dict[str, Any]:
         facts["summary_cells"] = sample.mass.size
     if sample.weighted:
         facts["effective_n"] = sample.effective_n
-    truth = true_tce(metadata)
     if truth is not None:
         facts["true_tce"] = truth
     return facts
@@ -153,6 +139,8 @@ def _facts(rows: Rows, metadata: Mapping[str, str]) -> dict[str, Any]:
 
 def true_tce(metadata: Mapping[str, str]) -> float | None:
     """The exact error that `simulate` stored in the file."""
+    if "bpmcli" not in metadata:
+        return None
     import json
 
     try:

@@ -34,20 +34,25 @@ class Metrics(NamedTuple):
     list_: Annotated[bool, typer.Option("--list", help="Explain every metric, then stop.")] = False
     bins_table: Annotated[bool, typer.Option("--bins-table", help="Show the bins themselves.")] = False
 
-    def resolve(self, default: Sequence[str] | None = None) -> list[str]:
-        """Names of the metrics."""
+    def resolve(self, default: Sequence[str] | None = None, more: Sequence[str] = ()) -> list[str]:
+        """Names of the metrics, each once: those asked for or the default, the one to rank by, and `more`."""
         from bpmcli.core.metrics import check_metric_names
 
-        return check_metric_names(self.metric or default)
+        first = [] if self.metric or default else ["tce"]
+        ranked = [self.sort] if self.sort else []
+        chosen = check_metric_names(self.metric or default)
+        return list(dict.fromkeys([*first, *chosen, *more, *(check_metric_names(ranked) if ranked else [])]))
 
-    def sort_by(self) -> list[str]:
+    def sort_by(self) -> str | None:
         """The metric to rank by, if any."""
+        if not self.sort:
+            return None
         from bpmcli.core.metrics import check_metric_names
 
-        names = check_metric_names([self.sort]) if self.sort else []
+        names = check_metric_names([self.sort])
         if len(names) > 1:
             raise UsageError(f"--sort takes one metric, got '{self.sort}'", "--sort tce")
-        return names
+        return names[0]
 
 
 @under(METRICS)

@@ -66,23 +66,26 @@ class Picture(NamedTuple):
     title: Annotated[str | None, typer.Option(metavar="TEXT", help="Title of the picture.")] = None
     size: Annotated[str | None, typer.Option(metavar="WxH", help="Size of the picture in inches, e.g. 6x7.")] = None
 
-    def in_terminal(self, format_: str, inputs: int) -> bool:
-        """Whether a diagram is printed: if asked for; otherwise for one input whose table goes to a terminal."""
+    def in_terminal(self, format_: str) -> bool:
+        """Whether a diagram is printed: if asked for; otherwise with a table that goes to a terminal."""
         import sys
 
         if self.diagram is not None:
             if self.diagram and format_ != "table":
                 raise UsageError(f"--diagram belongs to a table, not to {format_}", "leave --format or --diagram out")
             return self.diagram
-        return format_ == "table" and inputs == 1 and sys.stdout.isatty()
+        return format_ == "table" and sys.stdout.isatty()
 
-    def resolve(self) -> Any:
-        """The style of a picture."""
-        from bpmcli.plots import PictureStyle
-
+    def resolve(self, drawn: bool) -> Any:
+        """The style of a picture, if one is drawn; what is wrong is refused in any case."""
         if self.axis is not None:
             one_of("--axis", self.axis, AXES)
-        return PictureStyle(one_of("--theme", self.theme, THEMES), self.title, _size(self.size))
+        theme, size = one_of("--theme", self.theme, THEMES), _size(self.size)
+        if not drawn:
+            return None
+        from bpmcli.plots import PictureStyle
+
+        return PictureStyle(theme, self.title, size)
 
 
 def _size(text: str | None) -> tuple[float, float] | None:

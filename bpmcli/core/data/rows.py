@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bpmcli.core.data.categorical import Categorical, joined
-from bpmcli.core.data.missed import Missed, joined_missed
 from bpmcli.core.data.sample import Floats, Ints, Sample, sample_from_log_odds
 from bpmcli.errors import DataError
 
 if TYPE_CHECKING:
+    from bpmcli.core.data.missed import Missed
     from bpmcli.core.summary.summary import Summary
 
 TOP_LABEL, EVENT = "top-label", "event"
@@ -116,6 +116,8 @@ def pool(parts: Sequence[Rows]) -> Rows:
 
     if len(parts) == 1:
         return parts[0]
+    from bpmcli.core.data.missed import joined_missed
+
     weights = join("weights")
     groups = [part.groups for part in parts if part.groups is not None]
     together = joined(groups) if len(groups) == len(parts) else None

@@ -1,21 +1,26 @@
-"""The metrics: one decorated function each. Everything else reads the registry."""
+"""The metrics: one decorated function each. Everything else reads the registry.
+
+Curves and kernels are imported by the functions that need them, because `metrics -m ece` should start quickly.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bpmcli.core.curves.bpm import BpmFit, fit_bpm
-from bpmcli.core.curves.density import BetaDensity, beta_by_moments
-from bpmcli.core.curves.tce import MeasurableCurve, tce_beta, tce_empirical
 from bpmcli.core.data.binning import Bins, equal_mass_bins, make_bins, scheme_bins
 from bpmcli.core.data.notices import Notice, notice
 from bpmcli.core.data.sample import Sample
 from bpmcli.core.metrics.registry import Measured, MetricOptions, metric
-from bpmcli.core.metrics.smoothing import logit_smoothed_ece, smooth_ece
 from bpmcli.errors import FitError
+
+if TYPE_CHECKING:
+    from bpmcli.core.curves.bpm import BpmFit
+    from bpmcli.core.curves.density import BetaDensity
+    from bpmcli.core.curves.tce import MeasurableCurve
 
 SWEEP_CAP = 2000
 """If all rows are correct, bin accuracies stay monotone for every bin count, so the search must end somewhere."""
@@ -116,6 +121,8 @@ def ks(sample: Sample, options: MetricOptions) -> Measured:
         resampled="resampled:smece")  # fmt: skip
 def smece(sample: Sample, options: MetricOptions) -> Measured:
     """See `smooth_ece`. At least |mean confidence − accuracy|."""
+    from bpmcli.core.metrics.smoothing import smooth_ece
+
     value, sigma = smooth_ece(sample)
     return Measured(value, {"sigma": sigma})
 
@@ -124,6 +131,8 @@ def smece(sample: Sample, options: MetricOptions) -> Measured:
         resampled="resampled:ls_ece")  # fmt: skip
 def ls_ece(sample: Sample, options: MetricOptions) -> Measured:
     """See `logit_smoothed_ece`."""
+    from bpmcli.core.metrics.smoothing import logit_smoothed_ece
+
     return Measured(logit_smoothed_ece(sample))
 
 
@@ -131,6 +140,8 @@ def ls_ece(sample: Sample, options: MetricOptions) -> Measured:
         resampled="resampled_bpm:tce_bpm")  # fmt: skip
 def tce_bpm(sample: Sample, options: MetricOptions) -> Measured:
     """(∫ |g(s) − s|^p ξ(s) ds)^(1/p) with g from Algorithm 1 and ξ a Beta by moments (Algorithm 2)."""
+    from bpmcli.core.curves.bpm import fit_bpm
+
     fit = fit_bpm(sample, variant=options.variant, schemes=options.schemes, bins=options.bins)
     return tce_of_fit(sample, fit, options)
 
@@ -147,6 +158,9 @@ def tce_of_curve(
     sample: Sample, curve: MeasurableCurve, density: str = "beta", p: float = 1.0
 ) -> tuple[float, BetaDensity | None, list[Notice]]:
     """TCE of any curve on a sample; the Beta density used, or None for the empirical one."""
+    from bpmcli.core.curves.density import beta_by_moments
+    from bpmcli.core.curves.tce import tce_beta, tce_empirical
+
     beta = beta_by_moments(sample) if density == "beta" else None
     if beta is not None:
         return tce_beta(curve, beta, p), beta, []

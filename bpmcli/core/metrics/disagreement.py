@@ -12,9 +12,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from bpmcli.core.data.sample import Sample
 from bpmcli.core.metrics.registry import MetricOptions, measure
+from bpmcli.core.metrics.verdict import verdict
+
+
+def answer(sample: Sample, target: str, measured: dict[str, Any], options: MetricOptions) -> dict[str, Any]:
+    """The verdict and the sentences about metrics that disagree with it, as a record holds them.
+
+    `measured` holds the metrics of the record; the interval of the verdict is added to its `tce`.
+    """
+    found = verdict(sample, target)
+    if options.p != 1.0:
+        return {"verdict": found._asdict()}
+    measured["tce"] |= {"low": found.low, "high": found.high, "level": found.level}
+    values = {name: one["value"] for name, one in measured.items()}
+    sentences = disagreements(sample, values, found.low, found.high, options)
+    return {"verdict": found._asdict(), "disagreements": sentences}
 
 
 def disagreements(
