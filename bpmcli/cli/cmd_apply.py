@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -36,13 +37,16 @@ def apply(
       cat scores.csv | bpmcli apply params.json - > calibrated.csv
     """
     from bpmcli.engines.local import work as each
+    from bpmcli.io.jobs import plan_jobs
     from bpmcli.io.params import load_params
     from bpmcli.tasks.apply import ApplyFile
 
     output.resolve(), other.resolve(), work.resolve()
-    task = ApplyFile(load_params(params), read.resolve(), applying.allow_argmax_change)
-    jobs, current = task.plan(inputs, output.output, output.output_dir, output.force)
-    outcomes = Outcomes(len(jobs) + current)
+    columns, outcomes = read.resolve(), Outcomes()
+    task = ApplyFile(load_params(params), columns, applying.allow_argmax_change)
+    made_with = [task.params.document, asdict(columns), task.allow_argmax_change]
+    jobs, current = plan_jobs(inputs, output.output, output.output_dir, made_with, output.force)
+    outcomes.inputs = len(jobs) + current
     _calibrate(jobs, each(task, jobs, work.jobs), outcomes)
     if current:
         console.note(f"{current} of {outcomes.inputs} outputs are up to date (--force redoes them)")
