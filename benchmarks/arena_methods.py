@@ -155,7 +155,7 @@ def _event(method: str) -> Fit:
         curve = fit_calibrator(method, Rows(log_odds(probs), labels == 1, target=EVENT)).calibrator
 
         def apply(new: np.ndarray) -> np.ndarray:
-            g, rest = curve(log_odds(new))
+            g, rest = curve.probabilities_within(log_odds(new))
             return np.stack([rest, g], axis=1)
 
         return apply

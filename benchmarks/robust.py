@@ -5,7 +5,8 @@
 FOLDER holds npz files with `probas_cal`, `labels_cal`, `probas_test`, `labels_test` (N values of P(y = 1), or
 N×K). Every method is fitted to the calibration rows as JSON would carry it, and applied to the test rows: for
 the predicted class, for every class against the rest (`marginal`), and for two classes for y = 1 (`event`).
-A failure is an error, a value outside [0, 1], or an infinite log loss of the distributions (marked `inf`).
+A failure is an error, a value outside [0, 1], or an infinite log loss of the distributions (marked `inf`), also where
+P(y = 0) is computed from the written P(y = 1).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from bpmcli.core.calibrators import METHODS, Calibrator, FitOptions, fit_calibra
 from bpmcli.core.calibrators.distributions import calibrate_distributions
 from bpmcli.core.calibrators.grouped import MARGINAL, Grouping, Groups, fit_groups, load_groups
 from bpmcli.core.calibrators.marginal import calibrate_marginals
+from bpmcli.core.calibrators.spread import IN_PROPORTION, fit_spread
 from bpmcli.core.data.log_odds import log_odds_of_confidences, reduce_probs
 from bpmcli.core.data.rows import EVENT, Rows
 from bpmcli.errors import BpmError
@@ -56,8 +58,9 @@ def predicted_class(method: str, cal: Rows, test: Rows) -> np.ndarray:
     fitted = fit_calibrator(method, cal)
     assert test.logits is not None
     assert test.predictions is not None
+    spread = (fit_spread(cal) if fitted.calibrator.spreads else None) or IN_PROPORTION
     return calibrate_distributions(
-        loaded(method, fitted.calibrator), test.logits, test.log_odds, test.predictions
+        loaded(method, fitted.calibrator), test.logits, test.log_odds, test.predictions, spread=spread
     ).probs
 
 
@@ -65,11 +68,12 @@ def every_class(method: str, cal: Rows, test: Rows) -> np.ndarray:
     found = fit_groups(method, cal, FitOptions(), Grouping(MARGINAL, None, 20))
     groups: Groups = load_groups(json.loads(json.dumps(found.document())), method)
     pooled = loaded(method, found.pooled.calibrator)
-    return calibrate_marginals(lambda k: groups.members.get(k, pooled), test).probs
+    spread = fit_spread(cal) or IN_PROPORTION
+    return calibrate_marginals(lambda k: groups.members.get(k, pooled), test, floor=spread.floor).probs
 
 
 def event(method: str, cal: Rows, test: Rows) -> np.ndarray:
-    g, miss = loaded(method, fit_calibrator(method, cal).calibrator)(test.log_odds)
+    g, miss = loaded(method, fit_calibrator(method, cal).calibrator).probabilities_within(test.log_odds)
     return np.stack([miss, g], axis=1)
 
 
@@ -98,7 +102,10 @@ def judged(task: Task, method: str, cal: Rows, test: Rows) -> str | None:
     assert test.labels is not None
     if not (np.all((probs >= 0) & (probs <= 1)) and np.all(np.abs(probs.sum(axis=1) - 1) < 1e-9)):
         return "not probabilities"
-    return "inf" if np.any(probs[np.arange(test.n), test.labels] == 0.0) else None
+    given = probs[np.arange(test.n), test.labels]
+    if probs.shape[1] == 2:  # a file holds P(y = 1) alone
+        given = np.where(test.labels == 1, probs[:, 1], 1.0 - probs[:, 1])
+    return "inf" if np.any(given == 0.0) else None
 
 
 def main(folder: str, methods: list[str]) -> None:

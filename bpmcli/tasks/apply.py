@@ -54,15 +54,16 @@ class ApplyFile:
 
     def _run(self, path: str, output: str, suffix: str) -> Applied:
         params, counts = self.params, Counter[str]()
-        recalibrate = Recalibration(
-            params.method, params.calibrator, params.groups, params.spread, self.allow_argmax_change
-        )
         source = open_reader(path, self.options.input_format)
         if SUMMARY_KEY in source.metadata:
             raise DataError("is a summary: it has no rows to calibrate", "give the files that were summarised")
         # Text stays as it is from csv to csv; elsewhere columns get their types.
         source.written_as = suffix or source.suffixes[0]
         layout = layout_for_apply(source, self.options, params)
+        exact = layout.kind == "log_odds"
+        recalibrate = Recalibration(
+            params.method, params.calibrator, params.groups, params.spread, self.allow_argmax_change, exact
+        )
         n, before, after = 0, 0.0, 0.0
         whole = params.calibrator.needs_distribution or bool(params.groups) or layout.kind in ("logits", "probs")
         read = stream_rows(source, layout, self.options, counts, distributions=whole, rest=True, outcomes=False)

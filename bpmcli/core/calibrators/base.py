@@ -22,6 +22,10 @@ PAPER = "bpm"
 LARGEST = 1e100
 """No fit gives parameters near this size, and products of larger ones overflow."""
 
+LEAST = 1e-15
+"""No probability that a calibrator hands out falls below this: a wrong label costs at most 34.5 nats, never an infinite
+log loss. It is the smallest round number that float64 can still subtract from 1."""
+
 PROBES = np.concatenate([np.linspace(-40.0, 40.0, 81), [-700.0, 700.0]])
 """Log-odds at which loaded parameters are tried out."""
 
@@ -36,9 +40,19 @@ class Calibrator:
     spreads: ClassVar[bool] = True
     """Whether the other classes share their probability by a fitted temperature; the identity leaves them alone."""
 
+    bounded: ClassVar[bool] = True
+    """Whether calibrated probabilities of 0 and 1 are moved inside; the identity leaves them alone."""
+
     def __call__(self, log_odds: Floats) -> Pair:
         """(g, 1 − g) at the given log-odds, both to full relative precision."""
         raise NotImplementedError
+
+    def probabilities_within(self, log_odds: Floats, least: float = LEAST) -> Pair:
+        """(g, 1 − g) as probabilities that are handed out: neither is below `least`. The identity changes nothing."""
+        g, miss = self(log_odds)
+        if not self.bounded:
+            return g, miss
+        return np.clip(g, least, 1.0 - least), np.clip(miss, least, 1.0 - least)
 
     def distance(self, log_odds: Floats) -> Floats:
         """g − s, computed from the complements where s is near 1, so that no digits cancel."""

@@ -89,6 +89,7 @@ class Identity(Calibrator):
     """g(s) = s."""
 
     spreads: ClassVar[bool] = False
+    bounded: ClassVar[bool] = False
 
     def __call__(self, log_odds: Floats) -> Pair:
         return sigmoid(log_odds), sigmoid(-log_odds)

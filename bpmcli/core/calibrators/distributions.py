@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bpmcli.core.calibrators.base import Calibrator, DistributionCalibrator
+from bpmcli.core.calibrators.base import LEAST, Calibrator, DistributionCalibrator
 from bpmcli.core.calibrators.spread import IN_PROPORTION, Spread
 from bpmcli.core.data.sample import Floats, Ints
 
@@ -37,17 +37,22 @@ def calibrate_distributions(
     row temperature (see `spread`); it raises the confidence only where g(ŝ) < 1/K, which no distribution with this
     class on top can have. The result of a calibrator of whole distributions is changed as little as possible: the
     predicted class and the largest one get the same probability, the predicted class a trace more.
+
+    No calibrated probability is below LEAST, and g(ŝ) keeps the distance of the spread's floor from 0 and 1, so that
+    no label costs an infinite log loss. Only the identity leaves probabilities of 0 as they are.
     """
     if isinstance(calibrator, DistributionCalibrator):
-        probs = np.exp(calibrator.distributions(logits))
+        probs = np.maximum(np.exp(calibrator.distributions(logits)), LEAST)
         probs /= probs.sum(axis=1, keepdims=True)
         return with_class_kept(probs, predictions, allow_argmax_change and not calibrator.keeps_order)
-    g, miss = calibrator(log_odds)
+    g, miss = calibrator.probabilities_within(log_odds, max(spread.floor, LEAST))
+    probs = (spread.distributions if allow_argmax_change else spread.keeping_class)(g, miss, logits, predictions)
+    if calibrator.bounded:
+        np.maximum(probs, LEAST, out=probs)
+    done = with_class_kept(probs, predictions, allow_argmax_change)
     if allow_argmax_change:
-        return with_class_kept(spread.distributions(g, miss, logits, predictions), predictions, True)
-    probs = spread.keeping_class(g, miss, logits, predictions)
-    raised = int((g * logits.shape[1] < 1.0 - 1e-9).sum())
-    return CalibratedDistributions(with_class_kept(probs, predictions, False).probs, raised)
+        return done
+    return CalibratedDistributions(done.probs, int((g * logits.shape[1] < 1.0 - 1e-9).sum()))
 
 
 def with_class_kept(probs: Floats, predictions: Ints, allow_argmax_change: bool) -> CalibratedDistributions:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from bpmcli.core.calibrators.base import LEAST, Calibrator
 from bpmcli.core.calibrators.distributions import CalibratedDistributions, with_class_kept
-from bpmcli.core.curves.families import Pair
 from bpmcli.core.data.log_odds import log_softmax
 from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, Ints
@@ -50,14 +50,18 @@ def pooled_rows(rows: Rows) -> Rows:
 
 
 def calibrate_marginals(
-    curve_of: Callable[[str], Callable[[Floats], Pair]], rows: Rows, allow_argmax_change: bool = False
+    curve_of: Callable[[str], Calibrator], rows: Rows, allow_argmax_change: bool = False, floor: float = 0.0
 ) -> CalibratedDistributions:
-    """Every class by its own curve, divided by their sum; the predicted class stays on top unless that is lifted."""
+    """Every class by its own curve, divided by their sum; the predicted class stays on top unless that is lifted.
+
+    No curve gives less than floor/K (see `Spread`) or LEAST, so that no label costs an infinite log loss.
+    """
     assert rows.logits is not None
     assert rows.predictions is not None
     x = one_vs_rest(rows.logits, rows.log_odds, rows.predictions)
-    probs = np.stack([curve_of(str(k))(x[:, k])[0] for k in range(x.shape[1])], axis=1)
+    least = max(floor / x.shape[1], LEAST)
+    probs = np.stack([curve_of(str(k)).probabilities_within(x[:, k], least)[0] for k in range(x.shape[1])], axis=1)
     total = probs.sum(axis=1, keepdims=True)
-    # Where every class comes out as 0, the row keeps its distribution.
+    # Where every class comes out as 0, which only curves without a bound can do, the row keeps its distribution.
     probs = np.where(total > 0, probs / np.where(total > 0, total, 1.0), np.exp(log_softmax(rows.logits)))
     return with_class_kept(probs, rows.predictions, allow_argmax_change)

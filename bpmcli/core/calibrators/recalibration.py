@@ -43,6 +43,8 @@ class Recalibration(NamedTuple):
     """Calibrators of their own; `calibrator` is for all other groups."""
     spread: Spread = IN_PROPORTION
     allow_argmax_change: bool = False
+    exact: bool = False
+    """Single scores are written as log-odds, which express what a probability would round to 0 or 1."""
 
     def __call__(self, rows: Rows, binary: bool) -> Recalibrated:
         """The rows, calibrated, in their order. `binary`: each row has one score, P(y = 1)."""
@@ -53,7 +55,9 @@ class Recalibration(NamedTuple):
             if rows.logits is None or rows.predictions is None:
                 raise DataError("these parameters are marginal: they need the scores of all classes")
             own = groups.members
-            done = calibrate_marginals(lambda k: own.get(k, self.calibrator), rows, self.allow_argmax_change)
+            done = calibrate_marginals(
+                lambda k: own.get(k, self.calibrator), rows, self.allow_argmax_change, self.spread.floor
+            )
             return _whole(done, rows, binary)
         return _joined(rows.log_odds.size, self._of_groups(groups, rows, binary))
 
@@ -76,7 +80,7 @@ class Recalibration(NamedTuple):
                 f"{self.method} needs the scores of all classes, and this input has only confidences",
                 "give logits or probabilities",
             )
-        g, miss = calibrator(rows.log_odds)
+        g, miss = (calibrator if self.exact else calibrator.probabilities_within)(rows.log_odds)
         if event or not binary:
             return Recalibrated(g, g, miss, np.stack([miss, g], axis=1) if event and not binary else None)
         return self._of_positive_class(g, miss, rows)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bpmcli.core.calibrators.base import Calibrator, DistributionCalibrator
+from bpmcli.core.calibrators.base import LEAST, Calibrator, DistributionCalibrator
 from bpmcli.core.calibrators.distributions import TRACE
 from bpmcli.core.calibrators.spread import IN_PROPORTION, Spread
 from bpmcli.core.data.log_odds import reduce_logits
@@ -77,10 +77,10 @@ class Judge(NamedTuple):
         """
         rows = self.rows
         if rows.target == EVENT or not isinstance(calibrator, DistributionCalibrator):
-            g, miss = calibrator(rows.log_odds)
+            spread = spread or IN_PROPORTION
+            g, miss = calibrator.probabilities_within(rows.log_odds, max(spread.floor, LEAST))
             if rows.logits is None or rows.predictions is None or rows.target == EVENT:
                 return CalibratedConfidences(rows, g, miss, None)
-            spread = spread or IN_PROPORTION
             probs = spread.distributions(g, miss, rows.logits, rows.predictions)
             kept = g * (1 + TRACE) >= probs.max(axis=1)
             fallen = np.flatnonzero(~kept)
@@ -91,7 +91,7 @@ class Judge(NamedTuple):
             return CalibratedConfidences(rows, g, miss, kept, *_whole_losses(probs, rows))
         assert rows.logits is not None
         assert rows.predictions is not None
-        log_probs = calibrator.distributions(rows.logits)
+        log_probs = np.maximum(calibrator.distributions(rows.logits), np.log(LEAST))
         reduced = reduce_logits(log_probs)
         x, changed = reduced.log_odds, np.flatnonzero(reduced.predictions != rows.predictions)
         kept = np.ones(rows.n, dtype=bool)

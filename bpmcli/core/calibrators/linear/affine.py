@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bpmcli.core.calibrators.base import DistributionCalibrator
+from bpmcli.core.calibrators.base import LEAST, DistributionCalibrator
 from bpmcli.core.calibrators.linear.forms import Chunks, Form, softmax
 from bpmcli.core.calibrators.linear.likelihood import Likelihood
 from bpmcli.core.calibrators.linear.minimum import Minimum, minimise
@@ -18,9 +18,6 @@ from bpmcli.core.data.sample import Floats
 FINITE = 1e-8
 """Half of this times θ² is added to the mean log loss where a method has no penalty: a prior with a standard deviation
 of 10,000/√n, without which separable classes would have no finite best parameters."""
-
-LEAST = 1e-15
-"""No probability falls below this: a wrong label costs at most 34.5 nats, not an infinite log loss."""
 
 
 @dataclass(frozen=True)
