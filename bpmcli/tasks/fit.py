@@ -9,7 +9,7 @@ from typing import Any
 
 from bpmcli.core.calibrators import METHODS, FitOptions, fit_calibrator
 from bpmcli.core.calibrators.grouped import MARGINAL, Grouping, fit_groups
-from bpmcli.core.calibrators.spread import Spread, fit_spread
+from bpmcli.core.calibrators.spread import Spread, fit_spread, floor_of
 from bpmcli.core.compare.choice import AUTO, choose_method
 from bpmcli.core.data.notices import Notice
 from bpmcli.core.data.rows import Rows
@@ -64,9 +64,9 @@ class FitFile:
             for item in items
         ]
         marginal = self.grouping is not None and self.grouping.kind == MARGINAL
-        spread = fit_spread(rows) if fitted.calibrator.spreads else None
-        if spread and marginal:  # each class has its own curve, so nothing is shared: only the floor counts
-            spread = Spread(1.0, spread.floor)
+        spread = None
+        if fitted.calibrator.spreads:  # with a curve for each class nothing is shared: only the floor counts
+            spread = Spread(1.0, floor_of(rows)) if marginal else fit_spread(rows)
         found = describe(self.method, fitted, rows, inputs, groups, spread)
         if self.interval:
             from bpmcli.core.calibrators.band import curve_band

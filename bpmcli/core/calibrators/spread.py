@@ -79,11 +79,13 @@ def at_row_temperature(logits: Floats, predictions: Ints, g: Floats, miss: Float
     return np.exp(log_softmax(beta[:, None] * gaps))
 
 
-def fit_spread(rows: Rows) -> Spread | None:
-    """T by its posterior under log T ~ N(0, 0.7²) on the wrong rows; None where the scores of classes are not known.
+def floor_of(rows: Rows) -> float:
+    """1/(2N) for probabilities, which can be exactly 0, and 0 for logits."""
+    return 1.0 / (2.0 * rows.n) if rows.from_probs else 0.0
 
-    The floor is 1/(2N) for probabilities, which can be exactly 0, and 0 for logits.
-    """
+
+def fit_spread(rows: Rows) -> Spread | None:
+    """T by its posterior under log T ~ N(0, 0.7²) on the wrong rows; None where the scores of classes are not known."""
     if rows.target == EVENT or isinstance(rows, SummarisedRows):
         return None
     missed = rows.missed
@@ -93,7 +95,7 @@ def fit_spread(rows: Rows) -> Spread | None:
         missed = Missed(rows.logits[wrong], rows.predictions[wrong], rows.labels[wrong], weights).few()
     if missed is None:
         return None
-    floor = 1.0 / (2.0 * rows.n) if rows.from_probs else 0.0
+    floor = floor_of(rows)
     usable = missed.weights is None or bool(np.any(missed.weights > 0))
     if missed.labels.size == 0 or missed.logits.shape[1] < 3 or not usable:
         return Spread(1.0, floor)
