@@ -49,31 +49,32 @@ def fit(
       bpmcli fit val.parquet --by device -o params.json
       bpmcli fit val.npz --prior log-log -o params.json
     """
-    from bpmcli.core.calibrators import METHODS, FitOptions
-    from bpmcli.core.compare.choice import AUTO
+    from bpmcli.core.calibrators import FitOptions
+    from bpmcli.io.outputs import spare_inputs
     from bpmcli.io.paths import expand
     from bpmcli.tasks.fit import FitFile
 
     format_, seed = output.resolve(), other.resolve()
     if "list" in (calibrators.prior, *(calibrators.method or ())):
         return _list(calibrators, format_)
-    options = details.resolve()
-    method = calibrators.resolve(options.variant)
-    grouping, level = groups.resolve(), uncertainty.resolve()
+    options, columns, scale = details.resolve(), read.resolve(groups.by), _scale(work, groups)
+    grouping, level, outcomes = groups.resolve(), uncertainty.resolve(), Outcomes()
+    _check_format(output, format_)
+    method, whole = calibrators.resolve(options.variant)
     items = expand(inputs or [])
-    _check_targets(items, output, format_, work.pool)
-    _check_picture(output.plot, items, work.pool, method)
-    whole = method == AUTO or METHODS[method].needs_distribution or groups.classwise or groups.marginal
-    scale = _scale(work, groups)
+    spare_inputs(items, output.output, output.plot)
+    _check_inputs(items, output, work.pool, method)
+    whole = whole or groups.classwise or groups.marginal
     fit_options = FitOptions(options, calibrators.optimizer, prior=calibrators.prior)
-    task = FitFile(read.resolve(groups.by), method, fit_options, whole, scale.mode, grouping, level, seed)
+    task = FitFile(columns, method, fit_options, whole, scale.mode, grouping, level, seed)
 
-    outcomes = Outcomes(1 if work.pool else len(items))
-    documents = list(_written(_fitted(items, task, scale, work.pool), items, output, outcomes))
+    documents = list(
+        _written(_fitted(items, task, scale, work.pool), items[:1] if work.pool else items, output, outcomes)
+    )
     if documents and output.plot:
         from bpmcli.cli.pictures import fitted
 
-        fitted(output.plot, [document for _, document in documents], read.resolve())
+        fitted(output.plot, [document for _, document in documents], columns)
     if documents:
         _show(format_, documents, to_files=output.output not in (None, "-") or output.output_dir is not None)
     return outcomes.finish()
@@ -88,30 +89,26 @@ def _list(calibrators: Calibrators, format_: str) -> int:
     return show_families(format_) if calibrators.prior == "list" else show_methods(format_)
 
 
-def _check_targets(items: Sequence[Any], output: Output, format_: str, pool: bool) -> None:
-    """Refuse what could not be written before anything is fitted."""
-    from bpmcli.io.outputs import spare_inputs
-
-    if not items:
-        raise UsageError("no input", "bpmcli fit FILE -o params.json")
-    spare_inputs(items, output.output, output.plot)
+def _check_format(output: Output, format_: str) -> None:
     if format_ not in ("table", "json") and output.output in (None, "-") and not output.output_dir:
         raise UsageError(
             "without -o the parameters go to standard output, always as JSON",
             f"-o params.json with --format {format_}, or leave --format out",
         )
+
+
+def _check_inputs(items: Sequence[Any], output: Output, pool: bool, method: str) -> None:
+    """Refuse what could not be written or drawn before anything is fitted."""
+    if not items:
+        raise UsageError("no input", "bpmcli fit FILE -o params.json")
     if len(items) > 1 and not (pool or output.output_dir):
         raise UsageError(
             f"{len(items)} inputs need {len(items)} parameter files", "--output-dir DIR, or --pool for one"
         )
+    if output.plot is not None:
+        from bpmcli.cli.pictures import check_fits
 
-
-def _check_picture(plot: str | None, items: Sequence[Any], pooled: bool, method: str) -> None:
-    if plot is None:
-        return
-    from bpmcli.cli.pictures import check_fits
-
-    check_fits(plot, items, pooled, method)
+        check_fits(output.plot, items, pool, method)
 
 
 def _scale(work: Work, groups: Groups) -> Any:
@@ -129,10 +126,10 @@ def _fitted(items: Sequence[Any], task: Any, scale: Any, pool: bool) -> Any:
     if not pool or len(items) == 1:
         return scale.each(task, items)
     from bpmcli.engines.scale import pool_inputs
+    from bpmcli.io.params import input_records
 
-    return [
-        task.describe(items, *pool_inputs(items, task.options, scale, console.reading, task.distributions, missed=True))
-    ]
+    rows, notices = pool_inputs(items, task.options, scale, console.reading, task.distributions, missed=True)
+    return [task.describe(input_records(items, rows.sample.from_summary), rows, notices)]
 
 
 def _written(results: Any, items: Sequence[Any], output: Output, outcomes: Outcomes) -> Iterator[tuple[str, Any]]:
@@ -141,7 +138,6 @@ def _written(results: Any, items: Sequence[Any], output: Output, outcomes: Outco
     from bpmcli.io.outputs import output_paths
     from bpmcli.io.writers import write_text
 
-    items = items[: outcomes.inputs]
     targets = [output.output or "-"] * len(items)
     if output.output_dir:
         targets = output_paths(items, output.output_dir, [".json"] * len(items))

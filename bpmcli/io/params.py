@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bpmcli import __version__
-from bpmcli.core.calibrators import METHODS, Calibrator, Fitted
-from bpmcli.core.calibrators.grouped import GroupFit, Groups, load_groups
+from bpmcli.core.calibrators import METHODS, Calibrator
+from bpmcli.core.calibrators.grouped import Groups, load_groups
 from bpmcli.core.calibrators.spread import IN_PROPORTION, Spread
-from bpmcli.core.data.rows import Rows
 from bpmcli.errors import BpmError, DataError
 from bpmcli.io.document_kinds import CALIBRATOR
-from bpmcli.io.documents import dumps, inside, load_document
+from bpmcli.io.documents import inside, load_document
+from bpmcli.io.paths import Input
+
+CHECKED_BYTES = 1 << 24
+"""Larger inputs of a summary are read only once, and so have no checksum."""
 
 
 @dataclass(frozen=True)
@@ -45,35 +48,18 @@ def checksum(path: str) -> str | None:
     return digest.hexdigest()
 
 
-def describe(
-    method: str,
-    fitted: Fitted,
-    rows: Rows,
-    inputs: Sequence[Mapping[str, Any]],
-    groups: GroupFit | None = None,
-    spread: Spread | None = None,
-) -> dict[str, Any]:
-    """The document that `fit` writes."""
-    sample = rows.sample
-    return {
-        "schema": CALIBRATOR.schema,
-        "version": CALIBRATOR.version if groups else 1,
-        "tool": f"bpmcli {__version__}",
-        "method": method,
-        "target": rows.target,
-        "parameters": fitted.calibrator.parameters(),
-        "fit": dict(fitted.report),
-        **({"spread": spread._asdict()} if spread else {}),
-        **({"grouping": groups.document()} if groups else {}),
-        "sample": {
-            "n": sample.n,
-            "accuracy": sample.accuracy,
-            "mean_confidence": sample.mean_confidence,
-            "weighted": sample.weighted,
-        },
-        "inputs": list(inputs),
-        "notices": [str(n) for n in fitted.notices],
-    }
+def input_records(items: Sequence[Input], reduced: bool) -> list[dict[str, Any]]:
+    """The name and the checksum of each input; `reduced`: its rows became a summary, so it was read only once."""
+    return [
+        {"name": item.path, "sha256": None if reduced and _is_costly(item.place) else checksum(item.place)}
+        for item in items
+    ]
+
+
+def _is_costly(path: str) -> bool:
+    from bpmcli.io.streams import is_stream
+
+    return "://" in path or (not is_stream(path) and os.path.getsize(path) > CHECKED_BYTES)
 
 
 def load_params(path: str) -> Params:
@@ -97,6 +83,3 @@ def params_of(document: Mapping[str, Any]) -> Params:
     found = document.get("spread")
     spread = IN_PROPORTION if found is None else Spread(found["temperature"], found["floor"])
     return Params(method, calibrator, document["target"], document, groups, spread)
-
-
-__all__ = ["Params", "checksum", "describe", "dumps", "load_params"]

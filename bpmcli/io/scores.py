@@ -132,6 +132,7 @@ def missed_of(
     logits = logits_of(scores[wrong], layout, reduced._replace(log_odds=reduced.log_odds[wrong]))
     if logits is None:
         return None
-    from bpmcli.core.data.missed import Missed
+    from bpmcli.core.data.missed import MOST_VALUES, Missed
 
-    return Missed(logits, reduced.predictions[wrong], labels[wrong], None if weights is None else weights[wrong]).few()
+    missed = Missed(logits, reduced.predictions[wrong], labels[wrong], None if weights is None else weights[wrong])
+    return missed.few() if logits.size > MOST_VALUES else missed

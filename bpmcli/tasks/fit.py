@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from bpmcli import __version__
 from bpmcli.core.calibrators import METHODS, FitOptions, fit_calibrator
+from bpmcli.core.calibrators.document import describe
 from bpmcli.core.calibrators.grouped import MARGINAL, Grouping, fit_groups
 from bpmcli.core.calibrators.spread import Spread, fit_spread, floor_of
 from bpmcli.core.compare.choice import AUTO, choose_method
 from bpmcli.core.data.notices import Notice
 from bpmcli.core.data.rows import Rows
+from bpmcli.io.document_kinds import CALIBRATOR
 from bpmcli.io.layout import InputOptions
-from bpmcli.io.params import checksum, describe
+from bpmcli.io.params import input_records
 from bpmcli.io.paths import Input
 from bpmcli.io.readers import Loaded, read_rows
-from bpmcli.io.streams import is_stream
-
-CHECKED_BYTES = 1 << 24
-"""Larger inputs of a summary are read only once, and so have no checksum."""
-
-
-def _costly(path: str) -> bool:
-    return "://" in path or (not is_stream(path) and os.path.getsize(path) > CHECKED_BYTES)
 
 
 @dataclass(frozen=True)
@@ -44,30 +38,30 @@ class FitFile:
     def __call__(self, item: Input) -> tuple[dict[str, Any], tuple[Notice, ...]]:
         mode = "exact" if self.distributions and self.mode == "auto" else self.mode
         read = read_rows(item.place, self.options, distributions=self.distributions, mode=mode, missed=True)
-        return self.finish(item, read)
+        return self.describe(input_records([item], read.summarised is not None), read.rows, read.notices)
 
     def finish(self, item: Input, loaded: Loaded) -> tuple[dict[str, Any], tuple[Notice, ...]]:
         """Fit a file that is already read."""
-        return self.describe([item], loaded.rows, loaded.notices)
+        return self.describe(input_records([item], loaded.summarised is not None), loaded.rows, loaded.notices)
 
     def describe(
-        self, items: Sequence[Input], rows: Rows, notices: tuple[Notice, ...]
+        self, inputs: Sequence[dict[str, Any]], rows: Rows, notices: tuple[Notice, ...]
     ) -> tuple[dict[str, Any], tuple[Notice, ...]]:
-        """Fit rows that are already read; the document of the parameter file."""
+        """Fit rows that are already read; the document of the parameter file. `inputs`: where the rows come from."""
         if self.method == AUTO:
-            return self._chosen(items, rows, notices)
+            return self._chosen(inputs, rows, notices)
         groups = fit_groups(self.method, rows, self.fit, self.grouping) if self.grouping else None
         fitted = groups.pooled if groups else fit_calibrator(self.method, rows, self.fit)
-        reduced = rows.sample.from_summary
-        inputs = [
-            {"name": item.path, "sha256": None if reduced and _costly(item.place) else checksum(item.place)}
-            for item in items
-        ]
         marginal = self.grouping is not None and self.grouping.kind == MARGINAL
         spread = None
         if fitted.calibrator.spreads:  # with a curve for each class nothing is shared: only the floor counts
             spread = Spread(1.0, floor_of(rows)) if marginal else fit_spread(rows)
-        found = describe(self.method, fitted, rows, inputs, groups, spread)
+        found = {
+            "schema": CALIBRATOR.schema,
+            "version": CALIBRATOR.version if groups else 1,
+            "tool": f"bpmcli {__version__}",
+            **describe(self.method, fitted, rows, inputs, groups, spread),
+        }
         if self.interval:
             from bpmcli.core.calibrators.band import curve_band
 
@@ -76,12 +70,12 @@ class FitFile:
         return found, notices + (groups.notices if groups else fitted.notices)
 
     def _chosen(
-        self, items: Sequence[Input], rows: Rows, notices: tuple[Notice, ...]
+        self, inputs: Sequence[dict[str, Any]], rows: Rows, notices: tuple[Notice, ...]
     ) -> tuple[dict[str, Any], tuple[Notice, ...]]:
         """The same with the method of the lowest cross-validated log loss, which the document names and explains."""
         marginal = self.grouping is not None and self.grouping.kind == MARGINAL
         single = [name for name, entry in METHODS.items() if not entry.needs_distribution]
         choice = choose_method(rows, self.fit, single if marginal or self.interval else None, self.seed)
-        found, more = replace(self, method=choice.method).describe(items, rows, notices)
+        found, more = replace(self, method=choice.method).describe(inputs, rows, notices)
         found["fit"]["choice"] = choice.document()
         return found, (*more, choice.notice)

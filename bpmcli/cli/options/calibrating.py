@@ -29,14 +29,15 @@ class Calibrators(NamedTuple):
         str, typer.Option("--optimizer", metavar="NAME", help="newton, or nelder-mead as in the paper.")
     ] = "newton"
 
-    def resolve(self, variant: str) -> str:
-        """The one method to fit, after checking that the other options go with it."""
-        from bpmcli.core.calibrators import method_named
+    def resolve(self, variant: str) -> tuple[str, bool]:
+        """The one method to fit, and whether it needs whole distributions; the other options must go with it."""
+        from bpmcli.core.calibrators import METHODS, method_named
         from bpmcli.core.calibrators.base import PAPER
         from bpmcli.core.compare.choice import AUTO
         from bpmcli.core.curves.bpm import check_family
         from bpmcli.core.curves.families import BETA, family_named
 
+        one_of("--optimizer", self.optimizer, ("newton", "nelder-mead"))
         method, *more = dict.fromkeys(self.method or [PAPER])
         if more:
             raise UsageError("fit takes one --method", "bpmcli compare calibrators compares several")
@@ -48,9 +49,8 @@ class Calibrators(NamedTuple):
         family = family_named(self.prior)
         if family is not BETA and method != PAPER:
             raise UsageError(f"--prior is the curve family of {PAPER}, not of {method}", "leave one of them out")
-        one_of("--optimizer", self.optimizer, ("newton", "nelder-mead"))
         check_family(family, variant, self.optimizer)
-        return method
+        return method, method == AUTO or METHODS[method].needs_distribution
 
 
 @under("Calibration")

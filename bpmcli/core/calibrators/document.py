@@ -1,0 +1,39 @@
+"""A fit as a parameter file holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bpmcli.core.calibrators.grouped import GroupFit
+from bpmcli.core.calibrators.registry import Fitted
+from bpmcli.core.calibrators.spread import Spread
+from bpmcli.core.data.rows import Rows
+
+
+def describe(
+    method: str,
+    fitted: Fitted,
+    rows: Rows,
+    inputs: Sequence[Mapping[str, Any]],
+    groups: GroupFit | None = None,
+    spread: Spread | None = None,
+) -> dict[str, Any]:
+    """Parameters, what is known about the fit, and the rows it was made from, as JSON stores them."""
+    sample = rows.sample
+    return {
+        "method": method,
+        "target": rows.target,
+        "parameters": fitted.calibrator.parameters(),
+        "fit": dict(fitted.report),
+        **({"spread": spread._asdict()} if spread else {}),
+        **({"grouping": groups.document()} if groups else {}),
+        "sample": {
+            "n": sample.n,
+            "accuracy": sample.accuracy,
+            "mean_confidence": sample.mean_confidence,
+            "weighted": sample.weighted,
+        },
+        "inputs": list(inputs),
+        "notices": [str(n) for n in fitted.notices],
+    }
