@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bpmcli.core import band
-from bpmcli.core.calibrators import FitOptions, fit_calibrator
+from bpmcli.core.calibrators import FitOptions, band, fit_calibrator
 from bpmcli.core.compare.truths import TRUTHS, simulate
 from bpmcli.core.data.rows import SummarisedRows
 from bpmcli.core.data.sample import Floats, Sample, sample_from_confidences

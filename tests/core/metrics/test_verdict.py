@@ -44,6 +44,26 @@ def test_calibrated_models_are_called_calibrated():
     assert names.count("calibrated") >= 53  # 5 % of 60 are 3; P(more than 7) is 0.02
 
 
+def test_a_direction_is_not_given_by_chance():
+    """Over- and under-confidence cancel here."""
+    rng = np.random.default_rng(7)
+    names = []
+    for _ in range(60):
+        s = rng.random(1000)
+        x = np.log(s) - np.log1p(-s)
+        names.append(verdict(sample_from_log_odds(x, rng.random(1000) < sigmoid(0.72 * x))).name)
+    assert names.count("over-confident") + names.count("under-confident") <= 1  # 16 % before the rule was tightened
+    assert names.count("mixed") + names.count("over-confident-above") >= 50
+
+
+@pytest.mark.parametrize(("wrong", "name"), [(335, "mixed"), (346, "over-confident"), (254, "under-confident")])
+def test_a_direction_needs_2_8_standard_errors(wrong, name):
+    # 300 wrong rows are expected, with a standard deviation of 14.5: 2.4 and 3.2 of them off.
+    found = verdict(sample_from_confidences(np.full(1000, 0.7), np.arange(1000) >= wrong))
+    assert found.p_value <= 0.05
+    assert found.name == name
+
+
 def test_few_rows_cannot_tell():
     found = verdict(drawn(n=30))
     assert found.name == "too-few-rows"
