@@ -112,7 +112,8 @@ def _load(path: str) -> Mapping[str, Any]:
         raise UsageError(f"{path}: is not valid TOML ({error})") from None
     if os.path.basename(path) != "pyproject.toml":
         return dict(document)
-    found = document.get("tool", {}).get("bpmcli", {})
+    tool = document.get("tool", {})
+    found = tool.get("bpmcli", {}) if isinstance(tool, dict) else None
     if not isinstance(found, dict):
         raise UsageError(f"{path}: tool.bpmcli must be a table", "[tool.bpmcli]")
     return found

@@ -18,6 +18,8 @@ class Step:
     stdin: bytes | None = None
     must_succeed: bool = False
     """An exit code other than 0 is a finding: the command reads what this tool has just written."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """Variables that are set while it runs."""
 
 
 @dataclass
@@ -40,7 +42,15 @@ class Case:
             "why": self.why,
             "open": self.open,
             "damaged": self.damaged,
-            "steps": [{"argv": s.argv, "stdin": _packed(s.stdin), "must_succeed": s.must_succeed} for s in self.steps],
+            "steps": [
+                {
+                    "argv": s.argv,
+                    "stdin": _packed(s.stdin),
+                    "must_succeed": s.must_succeed,
+                    "environment": s.environment,
+                }
+                for s in self.steps
+            ],
             "files": {name: _packed(content) for name, content in self.files.items()},
         }
         path.write_text(json.dumps(document, indent=1) + "\n", encoding="ascii")
@@ -49,7 +59,9 @@ class Case:
 def load_case(path: Path) -> Case:
     """A case that was saved."""
     document = json.loads(path.read_text(encoding="ascii"))
-    steps = [Step(s["argv"], _unpacked(s["stdin"]), s["must_succeed"]) for s in document["steps"]]
+    steps = [
+        Step(s["argv"], _unpacked(s["stdin"]), s["must_succeed"], s.get("environment", {})) for s in document["steps"]
+    ]
     files = {name: _unpacked(text) or b"" for name, text in document["files"].items()}
     return Case(path.stem, steps, files, document["damaged"], document["why"], document["open"])
 

@@ -98,7 +98,7 @@ def _change(rng: Random, node: Any, key: Any) -> None:
     what = rng.choice(["value", "value", "value", "remove", "nudge", "repeat", "wrap"])
     if what == "remove":
         del node[key]
-    elif what == "nudge" and isinstance(value, (int, float)) and not isinstance(value, bool):
+    elif what == "nudge" and isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**64:
         node[key] = rng.choice(
             [-value, value * 1e6, value + 1, value * 1e300 if abs(value) < 1e8 else 0, float(value), str(value)]
         )

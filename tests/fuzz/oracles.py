@@ -40,7 +40,8 @@ def judge(case: Case, ran: Ran) -> Iterator[Finding]:
     gated = any(a.startswith(GATES) for a in ran.argv)
     if ran.code not in CODES or (ran.code == 1 and not gated):
         yield Finding(f"exit {ran.code}", _last(ran.err))
-    if ran.must_succeed and ran.code != 0:
+    # A fit reads only the columns it needs; apply carries all of them along, and may find a damaged one.
+    if ran.must_succeed and ran.code != 0 and not (" is damaged: " in ran.err and ran.argv[2] in case.files):
         yield Finding("own output refused", f"{ran.argv[0]}: {_last(ran.err)}")
     if found := NOISE.search(ran.err):
         yield Finding("noise on stderr", ran.err[max(0, found.start() - 100) : found.end() + 200].strip())
@@ -106,7 +107,9 @@ def _files(case: Case, ran: Ran) -> Iterator[Finding]:
     target = _option(ran.argv, "-o", "--output")
     batch = _option(ran.argv, "--output-dir")
     if ran.code in (2, 3, 4) and batch is None and "--resume" not in ran.argv and ran.argv[0] != "compare":
-        left = [n for n in fresh if not n.startswith("tmp/") and not n.endswith((".part", ".png", ".svg", ".pdf"))]
+        told = (_option(ran.argv, "--junit"), "summary.md")  # they are about failures, too
+        left = [n for n in fresh if n not in told and not n.startswith("tmp/")]
+        left = [n for n in left if not n.endswith((".part", ".png", ".svg", ".pdf"))]
         if left:
             yield Finding("written in spite of failure", f"{left[0]} after exit {ran.code}: {_last(ran.err)}")
     for name, content in ran.before.items():
@@ -130,7 +133,8 @@ def _kept(case: Case, ran: Ran) -> Iterator[Finding]:
     before, after = ran.before.get(inputs[0]), ran.after.get(target)
     if before is None or after is None:
         return
-    for text in differences(inputs[0], before, target, after, "--skip-missing" in ran.argv):
+    name = target if "." in target else inputs[0]  # without a suffix, the output has the format of the input
+    for text in differences(inputs[0], before, name, after, "--skip-missing" in ran.argv):
         yield Finding("not preserved", f"{_suffix(inputs[0])} to {_suffix(target)}: {text}")
 
 
@@ -139,8 +143,12 @@ def _suffix(name: str) -> str:
 
 
 def _again(name: str) -> str:
-    """In the same format, which can hold the same values; npy files come out as npz."""
-    return "again" + _suffix(name).replace(".npy", ".npz")
+    """In the same format, which can hold the same values, or in one like it."""
+    return "again" + INSTEAD.get(_suffix(name), _suffix(name))
+
+
+INSTEAD = {".npy": ".npz", ".json": ".jsonl", ".safetensors": ".npz", ".h5": ".npz", ".hdf5": ".npz", ".orc": ".parquet", ".arrows": ".arrow"}  # fmt: skip
+"""Formats that are read and never written, and one that holds the same values."""
 
 
 COLUMNS = ("--logits", "--probs", "--confidence", "--log-odds", "--label", "--hit", "--prediction", "--weight")

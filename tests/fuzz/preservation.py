@@ -1,21 +1,16 @@
-"""After `apply`, every column that is not a score equals the input's: same rows, same order, same values, same type.
-
-Files are read here by numpy, pyarrow, csv and json alone, never by the tool's own readers.
-"""
+"""After `apply`, every column that is not a score equals the input's: same rows, same order, same values, same type."""
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
+import datetime
 import json
 import math
 import re
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from fuzz.reading import family, read_columns
 
 SCORES = re.compile(
     r"(logits?|logprobs?|log_probs?|log_odds|probs?|proba|p|confidence|conf|output)([_.].*)?", re.IGNORECASE
@@ -24,53 +19,6 @@ SCORES = re.compile(
 
 KEY = "row"
 """A column of distinct numbers that every random table has."""
-
-csv.field_size_limit(sys.maxsize)
-
-
-def family(name: str) -> str:
-    """numpy, arrow, csv or jsonl: within a family, types must stay as well."""
-    name = name.lower().removesuffix(".gz")
-    for suffixes, found in (((".npz", ".npy"), "numpy"), ((".parquet", ".pq", ".arrow", ".feather"), "arrow"), ((".csv", ".tsv"), "csv")):  # fmt: skip
-        if name.endswith(suffixes):
-            return found
-    return "jsonl"
-
-
-def read_columns(name: str, content: bytes) -> dict[str, Any]:
-    """Columns as arrays of numpy or arrow, or as lists of text or JSON values."""
-    lower = name.lower()
-    if lower.endswith(".gz"):
-        content, lower = gzip.decompress(content), lower[:-3]
-    if lower.endswith(".npz"):
-        with np.load(io.BytesIO(content)) as data:
-            return {k: data[k] for k in data.files}
-    if lower.endswith(".npy"):
-        array = np.load(io.BytesIO(content))
-        return {k: array[k] for k in array.dtype.names or ()}
-    if family(lower) == "arrow":
-        return _read_arrow(lower, content)
-    text = content.decode("utf-8-sig", "surrogatepass")
-    if family(lower) == "csv":
-        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter="\t" if ".tsv" in lower else ","))
-        rows = [row for row in rows if row]
-        if not rows or any(len(row) != len(rows[0]) for row in rows):
-            raise ValueError("lines have different numbers of fields")
-        return {head: [row[i] for row in rows[1:]] for i, head in enumerate(rows[0])}
-    records = [json.loads(line) for line in text.split("\n") if line.strip()]
-    names = dict.fromkeys(key for record in records for key in record)
-    return {key: [record.get(key) for record in records] for key in names}
-
-
-def _read_arrow(name: str, content: bytes) -> dict[str, Any]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    if name.endswith((".parquet", ".pq")):
-        table = pq.read_table(io.BytesIO(content))
-    else:
-        table = pa.ipc.open_file(io.BytesIO(content)).read_all()
-    return {n: table.column(i).combine_chunks() for i, n in enumerate(table.schema.names)}
 
 
 def differences(source: str, before: bytes, target: str, after: bytes, skipping: bool) -> Iterator[str]:
@@ -131,7 +79,7 @@ def _columns(
 def _numbers(values: Any) -> list[Any]:
     """The key as numbers, whatever the format makes of them."""
     try:
-        return [float(v) for v in _plain(values)]
+        return [None if v in (None, "") or math.isnan(float(v)) else float(v) for v in _plain(values)]
     except (TypeError, ValueError):
         return _plain(values)
 
@@ -155,7 +103,7 @@ def _column(
             or "list" in str(getattr(values, "type", ""))
             or (isinstance(values, list) and any(isinstance(v, (list, dict)) for v in values))
         )
-        if rows_shaped and not wide:
+        if rows_shaped and not wide and np.shape(values):
             yield f"column '{name}' is gone"
         elif same and not wide and not (isinstance(values, np.ndarray) and values.ndim == 0):
             yield f"array '{name}' is gone"
@@ -198,7 +146,7 @@ def _equal(a: Any, b: Any) -> bool:
 
 def _plain(values: Any) -> list[Any]:
     if isinstance(values, np.ndarray):
-        return list(values.tolist())
+        return list(values) if values.dtype.kind == "M" else list(values.tolist())
     if hasattr(values, "to_pylist"):
         try:
             return list(values.to_pylist())
@@ -222,7 +170,29 @@ def _alike(a: Any, b: Any, kind: str) -> bool:
         return bool(a == b) or (isinstance(b, str) and _number(b, type(a)) == a)
     if isinstance(a, str):
         return _text_alike(a, b)
-    return True  # dates, lists and the like
+    return _other_alike(a, b, kind)
+
+
+def _other_alike(a: Any, b: Any, kind: str) -> bool:
+    """Dates, lists and objects. Those that have no counterpart in the other format are not judged."""
+    if isinstance(a, (np.datetime64, datetime.date)):
+        return not isinstance(b, str) or _same_time(a, b)
+    if isinstance(b, str) and isinstance(a, (list, dict)):
+        b = json.loads(b)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(_alike(x, y, kind) for x, y in zip(a, b, strict=True))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return all(_alike(a[key], b.get(key), kind) for key in a)
+    return True
+
+
+def _same_time(a: Any, b: str) -> bool:
+    """A date or a time, and the text that stands for it: in UTC if it has a time zone."""
+    if np.isnat(a) if isinstance(a, np.datetime64) else False:
+        return b in ("", "NaT")
+    if isinstance(a, datetime.datetime) and a.tzinfo is not None:
+        a = a.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+    return bool(np.datetime64(b) == (a if isinstance(a, np.datetime64) else np.datetime64(a.isoformat())))
 
 
 def _text_alike(a: str, b: Any) -> bool:

@@ -57,7 +57,12 @@ def run_step(step: Step, folder: Path) -> Ran:
     before = snapshot(folder)
     with tempfile.TemporaryDirectory(dir=folder.parent) as streams:
         (Path(streams) / "in").write_bytes(step.stdin or b"")
-        with _streams(Path(streams)), _temporary_files_in(folder), _exit_functions() as leave:
+        with (
+            _streams(Path(streams)),
+            _temporary_files_in(folder),
+            _environment(step.environment),
+            _exit_functions() as leave,
+        ):
             _reset_peak()
             start = time.process_time()
             try:
@@ -122,6 +127,18 @@ def _temporary_files_in(folder: Path) -> Iterator[None]:
     finally:
         os.chdir(here)
         tempfile.tempdir = before
+
+
+@contextmanager
+def _environment(wanted: dict[str, str]) -> Iterator[None]:
+    """These variables, and afterwards what was there before."""
+    before = dict(os.environ)
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from fuzz import scenarios_documents, scenarios_inputs  # noqa: F401  (they register themselves)
+from fuzz import scenarios_documents, scenarios_inputs, scenarios_logs, scenarios_settings  # noqa: F401  (they register themselves)
 from fuzz.case import Case
 from fuzz.scenario import SCENARIOS
 

@@ -54,9 +54,11 @@ def broken_draws(rng: Random) -> Case:
 def broken_record(rng: Random) -> Case:
     """The record of an output folder, or an output itself, that somebody has edited."""
     files = dict(documents.batches())
-    record = next((name for name in files if name.endswith(".json")), None)
-    if record and rng.random() < 0.7:
-        files[record] = damaged_document(rng, json.loads(files[record]))
+    record = next(name for name in files if name.endswith(".jsonl"))
+    if rng.random() < 0.7:
+        files[record] = b"".join(
+            damaged_document(rng, json.loads(line)) + b"\n" for line in files[record].splitlines() if line.strip()
+        )
     else:
         other = rng.choice(list(files))
         files[other] = damaged(rng, files[other])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import subprocess
@@ -340,3 +341,12 @@ def test_pictures_and_junit_files_do_not_overwrite_inputs(run):
             Path("a.csv").rename("a.png")
         run("metrics", target, "--input-format", "csv", "-m", "ece", option, target, code=2)
         assert Path(target).read_text().startswith("confidence")
+
+
+def test_a_carriage_return_in_a_column_name_comes_back(run, tmp_path):
+    table = pa.table({"confidence": [0.6, 0.7], "hit": [1, 0], "a\rb": [1, 2]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    run("fit", tmp_path / "a.parquet", "--method", "platt", "-o", tmp_path / "p.json")
+    run("apply", tmp_path / "p.json", tmp_path / "a.parquet", "-o", tmp_path / "o.csv")
+    with open(tmp_path / "o.csv", newline="") as file:
+        assert "a\rb" in next(csv.reader(file))

@@ -335,3 +335,37 @@ def test_the_namibian_group_is_not_missing():
     Path("b.csv").write_text(text + "0.7,1,\n")
     with pytest.raises(DataError, match=r"missing in 'land' \(row 4"):
         read_rows("b.csv", InputOptions(group="land"))
+
+
+def test_text_beyond_unicode_is_refused(run, tmp_path):
+    rows = np.zeros(3, dtype=[("confidence", "f8"), ("hit", "i8"), ("site", "U2")])
+    rows["confidence"] = 0.5
+    content = bytearray(rows.tobytes())
+    content[16:20] = b"\xff\xff\xff\xff"
+    path = tmp_path / "a.npy"
+    np.save(path, np.frombuffer(bytes(content), dtype=rows.dtype))
+    assert "'site' holds text that is not valid Unicode" in run("metrics", path, "--by", "site", code=3).err
+
+
+@pytest.mark.parametrize("escape", ["\\ud800", "\\udc00x", "\\ud83d \\ude00"])
+def test_half_a_surrogate_pair_is_valid_json(run, tmp_path, escape):
+    path, out = tmp_path / "a.jsonl", tmp_path / "o.jsonl"
+    line = '{"confidence": 0.7, "hit": 1, "note": "' + escape + '", "emoji": "\\ud83d\\ude00"}\n'
+    path.write_text(line * 40 + line.replace('"hit": 1', '"hit": 0') * 30)
+    run("metrics", path, "-m", "ece")
+    run("fit", path, "--method", "platt", "-o", tmp_path / "p.json")
+    run("apply", tmp_path / "p.json", path, "-o", out)
+    assert [json.loads(x)["note"] for x in out.read_text().splitlines()] == [json.loads(f'"{escape}"')] * 70
+    run("metrics", out, "-m", "ece")
+    refused = run("apply", tmp_path / "p.json", path, "-o", tmp_path / "o.parquet", code=3)
+    assert "half of a surrogate pair" in refused.err
+
+
+def test_surrogate_pairs_survive_the_borders_of_blocks():
+    from bpmcli.io.formats.json_lines import CheckedLines
+
+    text = b"".join(b'{"a": "%s\\ud83d\\ude00\\\\ud800"}\n' % (b"x" * k) for k in range(60))
+    for size in (97, 100, 128, 200, 1000):
+        lines = CheckedLines(BytesIO(text))
+        assert b"".join(iter(lambda lines=lines, size=size: lines.read(size), b"")) == text
+        assert not lines.replaced

@@ -24,6 +24,9 @@ NEVER = math.log(1e-12)
 NOTHING = -700.0
 """e^-700 is as good as 0, but unlike e^-inf it can be multiplied by its exponent."""
 
+FARTHEST = 1e150
+"""A logit that lies further below the largest one of its row counts as this far: sums of larger ones overflow."""
+
 WIDEST = 250.0
 """Temperatures are sought between e^-250 and e^250, whatever the scale of the logits."""
 
@@ -52,8 +55,8 @@ class ScaledLikelihood(NamedTuple):
     """The true class's logit less the largest one."""
     lead: float
     """By how much the true class's logit exceeds the mean of the classes that are present, on average."""
-    incomplete: int
-    """Rows with a logit of -inf."""
+    bounded: bool
+    """Some logits are -inf or extreme, so that scaled ones need a lower bound."""
     floor: float
     """Uniform share that the calibrator must mix in; 0 unless probabilities of exactly 0 were found."""
     notices: tuple[Notice, ...]
@@ -98,10 +101,14 @@ class ScaledLikelihood(NamedTuple):
         logits, labels, n = rows.logits, rows.labels, rows.n
         if labels.min() < 0 or labels.max() >= logits.shape[1]:
             raise DataError(f"labels must be class numbers 0 … {logits.shape[1] - 1}")
-        top, average, incomplete = np.empty(n), np.empty(n), 0
+        top, average, incomplete, lowest = np.empty(n), np.empty(n), 0, 0.0
         for at, z in _chunks(logits):
             top[at] = z.max(axis=0)
-            u = np.subtract(z, top[at], order="C")
+            with np.errstate(over="ignore"):
+                u = np.subtract(z, top[at], order="C")
+            lowest = min(lowest, float(u.min(initial=0.0, where=z > -np.inf)))
+            if lowest < -FARTHEST:
+                return cls._unfloored(replace(rows, logits=_without_extremes(logits)))
             absent = u == -np.inf
             if absent.any():
                 u[absent] = 0.0
@@ -122,7 +129,18 @@ class ScaledLikelihood(NamedTuple):
         if weights is not None:
             weights = weights * (n / float(np.sort(weights).sum()))
         lead = _mean(margin - average, weights)
-        return cls(logits, labels, weights, effective_n, top, margin, lead, incomplete, floor, notices)
+        return cls(
+            logits,
+            labels,
+            weights,
+            effective_n,
+            top,
+            margin,
+            lead,
+            incomplete > 0 or lowest <= -FARTHEST,
+            floor,
+            notices,
+        )
 
     def at(self, log_scale: float) -> tuple[LikelihoodPass, Floats]:
         """One pass at τ = −log T, and the log-probability of each label.
@@ -138,7 +156,7 @@ class ScaledLikelihood(NamedTuple):
             here = impossible[(impossible >= at.start) & (impossible < at.stop)]
             v[self.labels[here], here - at.start] = NEVER
             v *= scale
-            if self.incomplete:
+            if self.bounded:
                 np.maximum(v, NOTHING, out=v)
             e = np.exp(v)
             e.sum(axis=0, out=total[at])
@@ -154,6 +172,13 @@ class ScaledLikelihood(NamedTuple):
         log_probs = np.subtract(label, np.log(total, out=total), out=label)
         slope = _mean(first, self.weights)
         return LikelihoodPass(-_mean(log_probs, self.weights), slope, _mean(second, self.weights) + slope), log_probs
+
+
+def _without_extremes(logits: Floats) -> Floats:
+    """The same logits less the largest of their row; none but -inf lies further below it than FARTHEST."""
+    with np.errstate(over="ignore"):
+        below = np.maximum(logits - logits.max(axis=1, keepdims=True), -FARTHEST)
+    return np.where(logits == -np.inf, -np.inf, below)
 
 
 class LikelihoodPass(NamedTuple):

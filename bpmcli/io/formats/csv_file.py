@@ -212,7 +212,8 @@ class CsvWriter(TextWriter):
 
     def put(self, columns: Mapping[str, Any]) -> None:
         out = csv.writer(self.file, delimiter=self.delimiter, lineterminator="\n")
-        if any("\r" in value for values in columns.values() for value in values if type(value) is str):
+        texts = (value for values in columns.values() for value in values if type(value) is str)
+        if any("\r" in text for text in (*columns, *texts)):
             # Before Python 3.13 a carriage return is quoted only if it is part of the line end.
             out = csv.writer(_LineEnds(self.file), delimiter=self.delimiter, lineterminator="\r\n")
         if not self.rows:

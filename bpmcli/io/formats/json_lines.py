@@ -15,12 +15,23 @@ from bpmcli.errors import DataError
 DEEPEST = 500
 """Lists and objects inside one another; pyarrow's parser recurses until the stack is full."""
 
+LONE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
+)
+"""Escapes in JSON text; group 1 is half of a surrogate pair, which is valid in JSON and is not a character."""
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+REPLACEMENT = rb"\ufffd"
+
 _STRAY = re.compile(rb"(?:\A|\n)[ \t\r]*(?=[^\s{])")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class CheckedLines:
-    """A readable file whose lines all begin with a brace and are not nested absurdly."""
+    """A readable file whose lines all begin with a brace and are not nested absurdly.
+
+    pyarrow refuses files with half of a surrogate pair anywhere. It gets a replacement character of the same length
+    instead, and `replaced` then says so.
+    """
 
     closed = False
 
@@ -28,6 +39,8 @@ class CheckedLines:
         self.raw = raw
         self._line = 1
         self._at_start = True  # of a line, but for blanks
+        self._held = b""
+        self.replaced = False
 
     def readable(self) -> bool:
         return True
@@ -37,7 +50,7 @@ class CheckedLines:
         self.raw.close()
 
     def read(self, size: int = -1) -> bytes:
-        block: bytes = self.raw.read(size)
+        block = self._without_lone_surrogates(size)
         text = block.removeprefix(BYTE_ORDER_MARK) if self._line == 1 else block
         self._check_starts(text)
         if text.count(b"{") + text.count(b"[") > 3 * text.count(b"\n") + DEEPEST:
@@ -46,6 +59,23 @@ class CheckedLines:
         rest = text.rstrip(b" \t\r")
         self._at_start = rest.endswith(b"\n") if rest else self._at_start
         return block
+
+    def _without_lone_surrogates(self, size: int) -> bytes:
+        """The next block. If it has such escapes it ends with a line, because a pair may not be torn apart."""
+        fresh: bytes = self.raw.read(size - len(self._held) if size > 0 else size)
+        block, self._held = self._held + fresh, b""
+        if _SURROGATE.search(block) is None and b"\\" not in block[-12:]:
+            return block
+        end = block.rfind(b"\n") + 1
+        if fresh and end:
+            block, self._held = block[:end], block[end:]
+        return LONE.sub(self._replacement, block)
+
+    def _replacement(self, found: re.Match[bytes]) -> bytes:
+        if found[1] is None:
+            return found[0]
+        self.replaced = True
+        return REPLACEMENT
 
     def _check_starts(self, text: bytes) -> None:
         # What is left of a line that began in the block before was checked there.

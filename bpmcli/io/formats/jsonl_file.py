@@ -41,8 +41,10 @@ class JsonlReader(TextReader):
 
         read = json.ReadOptions(use_threads=False, block_size=BLOCK)
         parse = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=others)
-        with self.stream() as raw, json.open_json(CheckedLines(raw), read, parse) as reader:
-            yield reader
+        with self.stream() as raw:
+            lines = CheckedLines(raw)
+            with json.open_json(lines, read, parse) as reader:
+                yield reader, lines
 
     @contextmanager
     def reporting(self) -> Iterator[None]:
@@ -79,7 +81,7 @@ class JsonlReader(TextReader):
         if self.size() == 0:
             raise DataError("no rows")
         try:
-            with self._open(None) as reader:
+            with self._open(None) as (reader, _):
                 return reader.schema
         except ValueError as error:
             if "changed from" not in str(error):
@@ -119,8 +121,10 @@ class JsonlReader(TextReader):
         dates = [name for name, field in self.fields.items() if pa.types.is_timestamp(field.type)]
         wanted = list(dict.fromkeys([*numeric, *dates])) if names is None else names
         schema = pa.schema([pa.field(name, kind(name)) for name in wanted]) if wanted else None
-        with self._open(schema, "infer" if names is None else "ignore") as reader:
+        with self._open(schema, "infer" if names is None else "ignore") as (reader, lines):
             for record in reader:
+                if lines.replaced and names is None:
+                    raise DataError("holds half of a surrogate pair, which is not text", "write jsonl: -o out.jsonl")
                 if record.num_rows:
                     yield record.select(names) if names is not None else record
 

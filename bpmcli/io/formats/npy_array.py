@@ -11,6 +11,9 @@ from bpmcli.errors import DataError
 from bpmcli.io.columns import Array, Lists
 from bpmcli.io.formats.reader import ColumnInfo
 
+LAST_CHARACTER = 0x10FFFF
+"""The largest number of a character in Unicode."""
+
 TRUNCATED = "the file is truncated: copy it again"
 
 
@@ -93,7 +96,19 @@ class NpyArray:
             raise DataError(f"array '{self.name}' ends too early", TRUNCATED)
         if not size:
             return np.zeros(count, dtype=self.dtype)
-        return np.frombuffer(data, dtype=self.dtype)
+        values = np.frombuffer(data, dtype=self.dtype)
+        check_text(self.name, values)
+        return values
+
+
+def check_text(name: str, values: Array) -> None:
+    """Refuse text with numbers that are not characters: Python cannot handle it."""
+    for field in values.dtype.names or ():
+        check_text(field, values[field])
+    if values.dtype.kind == "U" and values.size and values.dtype.itemsize:
+        letters = np.ascontiguousarray(values).view(values.dtype.byteorder.replace("|", "=") + "u4")
+        if int(letters.max()) > LAST_CHARACTER:
+            raise DataError(f"array '{name}' holds text that is not valid Unicode", "save it again")
 
 
 def array_info(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> ColumnInfo:
