@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -44,7 +43,7 @@ def apply(
     output.resolve(), other.resolve(), work.resolve()
     columns, outcomes = read.resolve(), Outcomes()
     task = ApplyFile(load_params(params), columns, applying.allow_argmax_change)
-    made_with = [task.params.document, asdict(columns), task.allow_argmax_change]
+    made_with = [task.params.document, columns._asdict(), task.allow_argmax_change]
     jobs, current = plan_jobs(inputs, output.output, output.output_dir, made_with, output.force)
     outcomes.inputs = len(jobs) + current
     _calibrate(jobs, each(task, jobs, work.jobs), outcomes)

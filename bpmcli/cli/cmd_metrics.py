@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from bpmcli import __version__
@@ -229,7 +228,7 @@ def _document(
 
 def _as_json(options: Any) -> dict[str, Any]:
     """Options as a reader of JSON sees them: tuples are lists."""
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(options).items()}
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in options._asdict().items()}
 
 
 def _show(format_: str, records: Sequence[Record], document: Mapping[str, Any], wanted: Any) -> None:

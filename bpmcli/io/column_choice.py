@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from bpmcli.errors import DataError, UsageError
 from bpmcli.io.formats.reader import ColumnInfo
@@ -42,8 +42,7 @@ SCORES = ("logits", "log_odds", "probs", "confidence")
 """Most exact first: with several in a file, the first is taken."""
 
 
-@dataclass(frozen=True)
-class InputOptions:
+class InputOptions(NamedTuple):
     """What the user said about the input."""
 
     logits: str | None = None

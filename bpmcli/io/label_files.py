@@ -21,8 +21,6 @@ LABEL = "label"
 
 def with_labels(reader: Reader, path: str, options: InputOptions) -> tuple[Reader, InputOptions]:
     """The reader with a column of labels from another file, and options that name this column."""
-    from dataclasses import replace
-
     try:
         labels = open_reader(path)
         column = _label_column(labels, options.id)
@@ -33,7 +31,7 @@ def with_labels(reader: Reader, path: str, options: InputOptions) -> tuple[Reade
     if options.id and options.id not in reader.columns:
         raise DataError(f"no column '{options.id}' (found: {listed(reader.columns)})", "name another one with --id")
     name = LABEL if LABEL not in reader.columns else f"label in {os.path.basename(path)}"
-    return LabelledReader(reader, name, values, keys, options.id, path), replace(options, label=name, id=None)
+    return LabelledReader(reader, name, values, keys, options.id, path), options._replace(label=name, id=None)
 
 
 def _label_column(labels: Reader, key: str | None) -> str:

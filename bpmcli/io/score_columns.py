@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +25,7 @@ RENAMED = (("logprob", "prob"), ("log_prob", "prob"), ("logit", "prob"))
 def layout_for_apply(reader: Reader, options: InputOptions, params: Params) -> Layout:
     """How to read a file that may come without labels."""
     if params.target == EVENT and not options.event:
-        options = replace(options, event=True)
+        options = options._replace(event=True)
     if params.groups is not None and (column := params.groups.grouping.column):
         if column not in reader.columns:
             raise DataError(
@@ -34,7 +33,7 @@ def layout_for_apply(reader: Reader, options: InputOptions, params: Params) -> L
                 f"(found: {', '.join(reader.columns)})",
                 "fit without --by, or add the column",
             )
-        options = replace(options, group=column)
+        options = options._replace(group=column)
     if params.target != EVENT and options.event:
         raise DataError("--event was given, but the parameters calibrate the predicted class", "fit with --event too")
     return understand(reader, options, outcomes=False)

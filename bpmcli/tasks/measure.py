@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from bpmcli.core.data.notices import Notice
@@ -42,7 +42,7 @@ class Requested(NamedTuple):
 NOTHING_MORE = Requested()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class MeasureFile:
     """All that `metrics` computes of one file."""
 
@@ -90,6 +90,8 @@ class MeasureFile:
         if self.requested.interval:
             self._add_intervals(record, sample)
         if self.requested.noise_runs:
+            from dataclasses import asdict
+
             from bpmcli.core.metrics.noise_floor import noise_floor
 
             floors = noise_floor(sample, self.names, self.metrics, self.requested.noise_runs, self.requested.seed)

@@ -61,7 +61,7 @@ def curve_band(
         return Band(level, "posterior", DRAWS, GRID.tolist(), np.minimum(low, g).tolist(), np.maximum(high, g).tolist())
     cells = merged(rows.sample)
     if rows.sample.n > 20 * BIN_CAP[1] and options.metrics.bins is None:
-        options = replace(options, metrics=replace(options.metrics, bins=BIN_CAP))
+        options = replace(options, metrics=options.metrics._replace(bins=BIN_CAP))
     centre = entry.fit(SummarisedRows(cells, rows.target), options).calibrator(x)[0]
     drawn: list[Floats] = []
     for sample in draw_resamples(cells, runs, rng).samples():

@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from bpmcli.core.data.sample import Sample
@@ -49,7 +48,7 @@ def _tce_bpm(
 ) -> Iterator[str]:
     if "tce-bpm" not in outside or options.density != "beta":
         return
-    empirical = measure(sample, ["tce-bpm"], replace(options, density="empirical"))["tce-bpm"].value
+    empirical = measure(sample, ["tce-bpm"], options._replace(density="empirical"))["tce-bpm"].value
     where = f"tce-bpm = {outside['tce-bpm']:.4f} lies outside the interval of tce"
     if empirical is not None and low <= empirical <= high:
         yield (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from bpmcli.core.metrics.resamples import Resamples
 
 
-@dataclass(frozen=True)
-class MetricOptions:
+class MetricOptions(NamedTuple):
     """Settings of the metrics; the defaults are the paper's."""
 
     n_bins: int = 15
