@@ -4,8 +4,8 @@
 >>> sample = sample_from_confidences([0.9] * 200 + [0.7] * 200, [1, 1, 1, 0] * 50 + [1, 0] * 100)
 >>> verdict(sample).title
 'over-confident'
->>> round(measure(sample)["ece"].value, 2)
-0.17
+>>> round(measure(sample)["ece"].value, 3)
+0.175
 >>> curve = fit_bpm(sample).curve
 >>> bool(curve.at([0.9])[0] < 0.9)
 True
