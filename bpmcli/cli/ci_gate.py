@@ -7,13 +7,15 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from bpmcli.cli import console
-from bpmcli.cli.measurement_tables import title
 from bpmcli.cli.options.checks import level as check_level
 from bpmcli.core.data.names import known_name
 from bpmcli.core.metrics import METRICS
-from bpmcli.errors import BpmError, DataError, UsageError
+from bpmcli.errors import UsageError
 
 SCHEMA, VERSION = "bpmcli/metrics", 1
+FAIL_ABOVE, PASS_BELOW, MAX_INCREASE = "fail-above", "pass-below", "max-increase"
+CONFIDENCE = 0.95
+"""How sure --pass-below must be, where neither --gate-confidence nor --interval says it."""
 
 Record = Mapping[str, Any]
 
@@ -29,47 +31,24 @@ class Limits(NamedTuple):
     """Every gate of a run."""
 
     above: Sequence[Limit] = ()
+    below: Sequence[Limit] = ()
     rises: Sequence[Limit] = ()
     confidence: float | None = None
+    """How sure a gate must be; None: --fail-above and --max-increase look at values only."""
     baseline: str | None = None
     interval: float = 0.0
     """Level of the intervals that the run must compute; 0 for none."""
+    inconclusive: str | None = None
+    """`pass` or `fail`: what an inconclusive gate counts as. None: it has an exit code of its own."""
+
+    def kinds(self) -> Iterator[tuple[str, Limit]]:
+        """Every gate with its kind."""
+        for kind, limits in ((FAIL_ABOVE, self.above), (PASS_BELOW, self.below), (MAX_INCREASE, self.rises)):
+            yield from ((kind, limit) for limit in limits)
 
     def names(self) -> list[str]:
         """The metrics to measure: a gate must never pass because its metric was left out."""
-        return [limit.metric for limit in [*self.above, *self.rises]]
-
-
-class GateResult(NamedTuple):
-    """One gate on one input."""
-
-    input: str
-    metric: str
-    limit: float
-    value: float | None
-    passed: bool
-    baseline: float | None = None
-    bound: float | None = None
-    """Lower confidence limit of the value, with --gate-confidence."""
-
-    def __str__(self) -> str:
-        if self.value is None:
-            return f"{self.input}: {self.metric} could not be measured, so its gate fails"
-        if self.baseline is not None:
-            rise = self.value - self.baseline
-            verb = "within" if self.passed else "more than"
-            return (
-                f"{self.input}: {self.metric} went from {self.baseline:.5f} to {self.value:.5f} "
-                f"({rise:+.5f}), {verb} the {self.limit:g} allowed"
-            )
-        if self.bound is not None:
-            where = (
-                "and surely above" if not self.passed else "within" if self.value <= self.limit else "not surely above"
-            )
-            value = f"{self.value:.5f} (at least {self.bound:.5f})"
-            return f"{self.input}: {self.metric} = {value}, {where} the limit {self.limit:g}"
-        verb = "within" if self.passed else f"{self.value - self.limit:.5f} above"
-        return f"{self.input}: {self.metric} = {self.value:.5f}, {verb} the limit {self.limit:g}"
+        return [limit.metric for _, limit in self.kinds()]
 
 
 def parse_limits(option: str, texts: Sequence[str]) -> list[Limit]:
@@ -90,109 +69,71 @@ def parse_limits(option: str, texts: Sequence[str]) -> list[Limit]:
     return limits
 
 
-def interval_level(interval: float, confidence: float | None, gated: bool) -> float:
-    """The level of the intervals to compute: the one asked for, or the one whose lower limit is the gate's.
+def with_levels(limits: Limits, interval: float, gate_confidence: float | None) -> Limits:
+    """The same limits with the level of the intervals they need; `interval` is the level that was asked for.
 
-    The one-sided lower limit at level c is the lower limit of the two-sided interval at level 2c − 1.
+    The one-sided limits at level c are those of the two-sided interval at level 2c − 1.
     """
-    if confidence is None:
-        return interval
-    check_level("--gate-confidence", confidence)
-    if not gated:
-        raise UsageError("--gate-confidence needs --fail-above", "--fail-above tce=0.03 --gate-confidence 0.95")
-    if confidence <= 0.5:
-        raise UsageError(f"--gate-confidence must be above 0.5, got {confidence:g}", "--gate-confidence 0.95")
-    needed = 2 * confidence - 1
+    if gate_confidence is None:
+        if not limits.below:
+            return limits._replace(interval=interval)
+        return limits._replace(interval=interval or 2 * CONFIDENCE - 1)
+    check_level("--gate-confidence", gate_confidence)
+    if not limits.names():
+        raise UsageError(
+            "--gate-confidence needs --fail-above, --pass-below or --max-increase",
+            "--fail-above tce=0.03 --gate-confidence 0.95",
+        )
+    if gate_confidence <= 0.5:
+        raise UsageError(f"--gate-confidence must be above 0.5, got {gate_confidence:g}", "--gate-confidence 0.95")
+    needed = 2 * gate_confidence - 1
     if interval and abs(interval - needed) > 1e-9:
         raise UsageError(
             "--gate-confidence C uses the lower limit of the interval at level 2C − 1",
             f"leave --interval out or give {needed:g}",
         )
-    return needed
+    if not (limits.above or limits.below):
+        needed = interval  # an increase has an interval of its own
+    return limits._replace(interval=needed, confidence=gate_confidence)
 
 
-def judge(
-    records: Sequence[Record], limits: Limits, baseline: Record | None, failed: Sequence[str] = ()
-) -> list[GateResult]:
-    """Every gate on every input; inputs that could not be read (`failed`) fail theirs.
+def before(limits: Limits, options: Mapping[str, Any]) -> Record | None:
+    """The saved run to compare with, if there is one; it must have been measured with the same options."""
+    if limits.baseline is None:
+        return None
+    from bpmcli.tasks.baseline import load_baseline
 
-    With a confidence, a limit is broken when the lower confidence limit exceeds it.
-    """
-    single = len({record["input"] for record in records}) == 1
-    results: list[GateResult] = []
-    for record in records:
-        results += _absolute(record, limits)
-        if baseline is not None:
-            results += _rises(record, limits, _matching(record, baseline, single))
-    for name in failed:
-        results += [GateResult(name, metric, limit, None, False) for metric, limit in [*limits.above, *limits.rises]]
-    return results
+    return load_baseline(limits.baseline, options)
 
 
-def show_results(results: Sequence[GateResult]) -> bool:
-    """Print every gate; whether all passed."""
-    for result in results:
-        if result.passed:
-            console.note(f"gate passed: {result}", console.GREEN)
-        else:
-            console.fail(f"gate failed: {result}")
-    return all(result.passed for result in results)
+def with_baselines(wanted: Any, limits: Limits, baseline: Record | None, single: bool, saved: int) -> Any:
+    """What a run computes, with what the comparison with a baseline needs; `saved` inputs are kept for a later one."""
+    if saved:
+        from bpmcli.tasks.baseline import rows_to_keep
+
+        wanted = wanted._replace(keep=rows_to_keep(saved))
+    if baseline is not None and limits.confidence is not None:
+        from bpmcli.tasks.baseline import Against
+
+        names = [limit.metric for limit in limits.rises]
+        level = 2 * limits.confidence - 1
+        wanted = wanted._replace(against=Against(baseline, single, names, level, wanted.resamples, wanted.seed))
+    return wanted
 
 
-def _absolute(record: Record, limits: Limits) -> Iterator[GateResult]:
-    for metric, limit in limits.above:
-        measured = record["metrics"][metric]
-        value = measured["value"]
-        bound = measured.get("low") if limits.confidence is not None else None
-        decisive = value if limits.confidence is None else bound
-        passed = decisive is not None and decisive <= limit
-        yield GateResult(title(record), metric, limit, value, passed, None, bound)
+def save_baseline(path: str, document: Mapping[str, Any], measured: Sequence[Any], code: int) -> None:
+    """Write a baseline that holds every metric, unless something failed: a bad run must not become the standard."""
+    from bpmcli.io.documents import dumps
+    from bpmcli.io.writers import write_text
 
-
-def _rises(record: Record, limits: Limits, before: Record) -> Iterator[GateResult]:
-    for what in ("target", "weighted"):
-        if before.get(what) != record[what]:
-            raise DataError(
-                f"the baseline has {what} = {before.get(what)}, this run {record[what]}",
-                "measure both the same way (--event, --weight)",
-            )
-    for metric, limit in limits.rises:
-        old = before["metrics"].get(metric, {}).get("value")
-        if old is None:
-            raise DataError(
-                f"the baseline has no {metric} for {title(record)}",
-                f"save it again with -m {metric} --format json",
-            )
-        value = record["metrics"][metric]["value"]
-        passed = value is not None and value - old <= limit
-        yield GateResult(title(record), metric, limit, value, passed, old)
-
-
-def load_baseline(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """A saved `metrics --format json`, measured with the same options."""
-    from bpmcli.io.document_kinds import METRICS as KIND
-    from bpmcli.io.documents import load_document
-
-    try:
-        document = load_document(path, KIND)
-        theirs = document["options"]
-        different = [k for k in options if theirs.get(k) != options[k]]
-        if different:
-            k = different[0]
-            raise DataError(
-                f"was measured with {k} = {theirs.get(k)}, this run uses {options[k]}", "measure both the same way"
-            )
-        return document
-    except BpmError as error:
-        raise error.at(path) from None
-
-
-def _matching(record: Record, baseline: Record, single: bool) -> Record:
-    """The baseline's result for the same input and group. A single input on both sides may have another name."""
-    results: list[Record] = baseline["results"]
-    single = single and len({str(result.get("input")) for result in results}) == 1
-    for result in results:
-        same_group = all(result.get(key) == record.get(key) for key in ("by", "group"))
-        if same_group and (single or result.get("input") == record["input"]):
-            return result
-    raise DataError(f"the baseline has no result for {title(record)}", "save it again for all inputs")
+    if code:
+        console.say(f"{path} was not written, because the exit code is {code}")
+        return
+    results = []
+    for one in measured:
+        record = {key: value for key, value in one.record.items() if key not in ("bins", "increases")}
+        metrics = {**record["metrics"], **one.kept["metrics"]}
+        stored = {key: value for key, value in one.kept.items() if key != "metrics"}
+        results.append({**record, "metrics": metrics, "kept": stored})
+    write_text(path, dumps({**document, "results": results}))
+    console.note(f"wrote {path}")

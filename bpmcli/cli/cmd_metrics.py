@@ -47,20 +47,21 @@ def metrics(
       bpmcli metrics test.npz
       bpmcli metrics runs/ -j 0 --format csv > all.csv
       bpmcli metrics preds.parquet --fail-above tce-bpm=0.03
-      bpmcli metrics preds.parquet --fail-above tce=0.03 --gate-confidence 0.95
+      bpmcli metrics preds.parquet --pass-below tce=0.03
     """
     from bpmcli.cli import ci_gate
     from bpmcli.io.paths import expand
     from bpmcli.tasks.measure import MeasureFile, Requested
 
-    format_, seed, columns = output.resolve(FORMATS_PER_INPUT), other.resolve(), read.resolve(groups.by)
+    format_, seed = output.resolve(FORMATS_PER_INPUT), other.resolve()
+    columns = read.resolve(groups.by, uncertainty.cluster, bool(gate.baseline or gate.save_baseline))
     if chosen.list_ or check.explain_input:
         return _look(inputs or [], chosen, gate, columns, format_)
     groups.resolve()
     _check_each(format_, chosen.bins_table, output.output_dir, work.pool)
     options, scale, limits = details.resolve(), work.resolve(), gate.resolve(uncertainty.resolve())
     style, in_terminal = picture.resolve(bool(output.plot)), picture.in_terminal(format_)
-    before = ci_gate.load_baseline(limits.baseline, _as_json(options)) if limits.baseline else None
+    before = ci_gate.before(limits, _as_json(options))
     sort, names = chosen.sort_by(), chosen.resolve(more=limits.names())
     items = expand(inputs or [])
     if not items:
@@ -70,14 +71,16 @@ def metrics(
         uncertainty.noise_runs if uncertainty.noise_floor else 0, chosen.bins_table, limits.interval,
         uncertainty.resamples, seed, bool(output.plot) or in_terminal, picture.axis, verdict=not chosen.metric,
     )  # fmt: skip
+    single = len(items) == 1 or work.pool
+    wanted = ci_gate.with_baselines(wanted, limits, before, single, len(items) if gate.save_baseline else 0)
     task = MeasureFile(columns, tuple(names), options, wanted, scale.mode)
 
-    _check_targets(items, output.plot, ci.junit)
+    _check_targets(items, output.plot, ci.junit, gate.save_baseline)
     outcomes, each = Outcomes(), _each_result(items, output.output_dir, format_, options)
     run = _pooled if work.pool and len(items) > 1 else _each
     measured = run(items, task, scale, outcomes, each)
     records = [one.record for one in measured]
-    results = ci_gate.judge(records, limits, before, outcomes.failed()) if limits.names() else []
+    results, code = _judged(records, limits, before, outcomes, single)
     if records and format_ != "jsonl":
         records = _ranked(records, sort, format_) if sort else records
         _show(format_, records, _document(options, records, outcomes.failures, results), wanted)
@@ -85,17 +88,39 @@ def metrics(
         _show_diagrams(measured)
     if output.plot and measured:
         _draw(output.plot, measured, picture.overlay, style)
-    passed = ci_gate.show_results(results) if results else True
+    _show_gates(results)
     ci.publish(records, outcomes.failures, results)
-    return outcomes.finish() or int(not passed)
+    code = outcomes.finish() or code
+    if gate.save_baseline:
+        ci_gate.save_baseline(gate.save_baseline, _document(options), measured, code)
+    return code
 
 
 app = command_app(metrics)
 
 
+def _judged(
+    records: Sequence[Record], limits: Any, before: Any, outcomes: Outcomes, single: bool
+) -> tuple[list[Any], int]:
+    """Every gate on every input, and the exit code that follows."""
+    if not limits.names():
+        return [], 0
+    from bpmcli.cli.gate_results import exit_code, judge
+
+    results = judge(records, limits, before, outcomes.failed(), single)
+    return results, exit_code(results)
+
+
+def _show_gates(results: Sequence[Any]) -> None:
+    if results:
+        from bpmcli.cli.gate_results import show_results
+
+        show_results(results)
+
+
 def _look(inputs: Sequence[str], chosen: Metrics, gate: Gate, options: Any, format_: str) -> int:
     """--list and --explain-input: show something and measure nothing."""
-    if gate.fail_above or gate.max_increase:
+    if gate.fail_above or gate.pass_below or gate.max_increase:
         raise UsageError("--list and --explain-input measure nothing, so no gate can pass", "leave them out")
     if chosen.list_:
         from bpmcli.cli.registry_lists import show_metrics
@@ -127,16 +152,16 @@ def _each_result(items: Sequence[Any], folder: str | None, format_: str, options
     return EachResult(items, folder, format_, _document(options))
 
 
-def _check_targets(items: Sequence[Any], plot: str | None, junit: str | None) -> None:
+def _check_targets(items: Sequence[Any], plot: str | None, junit: str | None, baseline: str | None) -> None:
     """Refuse before the work what could not be drawn after it, and what would overwrite an input."""
     if plot is not None:
         from bpmcli.cli.pictures import check_diagrams
 
         check_diagrams(plot)
-    if plot or junit:
+    if plot or junit or baseline:
         from bpmcli.io.outputs import spare_inputs
 
-        spare_inputs(items, plot, junit)
+        spare_inputs(items, plot, junit, baseline)
 
 
 def _show_diagrams(measured: Sequence[Any]) -> None:

@@ -30,7 +30,7 @@ def report(
     output: Annotated[Output, PAGE],
     fair: Annotated[FairComparison, REPAIR],
     groups: Annotated[Groups, BY],
-    uncertainty: Annotated[Uncertainty, only("resamples")],
+    uncertainty: Annotated[Uncertainty, only("resamples", "cluster")],
     read: Input,
     work: Annotated[Work, only("jobs")],
     details: Details,
@@ -51,7 +51,7 @@ def report(
     output.resolve(), work.resolve(), groups.resolve(), uncertainty.resolve()
     target, items, seed = output.output or "", expand(inputs), other.resolve()
     calibration = _check_files(target, items, fair)
-    task = _task(read, details, calibration, groups.by, uncertainty.resamples, seed)
+    task = _task(read, details, calibration, groups.by, uncertainty, seed)
     names = [item.path for item in items]
     outcomes = Outcomes(len(items))
     models = [model for _, model in outcomes.good(names, each(task, items, work.jobs), "examining")]
@@ -87,7 +87,9 @@ def _check_files(target: str, items: Sequence[Any], fair: FairComparison) -> str
     return calibration
 
 
-def _task(read: Input, details: Details, calibration: str | None, by: str | None, resamples: int, seed: int) -> Any:
+def _task(
+    read: Input, details: Details, calibration: str | None, by: str | None, uncertainty: Uncertainty, seed: int
+) -> Any:
     from bpmcli.core.calibrators import METHODS, FitOptions
     from bpmcli.core.compare.cross_validation import HELD_OUT, Contest
     from bpmcli.core.metrics import METRICS
@@ -96,9 +98,10 @@ def _task(read: Input, details: Details, calibration: str | None, by: str | None
     from bpmcli.tasks.report import ExamineFile
 
     options = details.resolve()
-    wanted = Requested(interval=LEVEL, resamples=resamples, seed=seed)
-    measure = MeasureFile(read.resolve(), tuple(METRICS), options, wanted._replace(diagram=True))
-    groups = MeasureFile(read.resolve(by), ("tce",), options, wanted) if by else None
+    wanted = Requested(interval=LEVEL, resamples=uncertainty.resamples, seed=seed)
+    cluster = uncertainty.cluster
+    measure = MeasureFile(read.resolve(cluster=cluster), tuple(METRICS), options, wanted._replace(diagram=True))
+    groups = MeasureFile(read.resolve(by, cluster), ("tce",), options, wanted) if by else None
     compare = None
     if calibration:
         contest = Contest(tuple(METHODS), REPAIR_SCORES, FitOptions(options), 10, 1, seed, ())

@@ -23,6 +23,10 @@ MOST_ANNOTATIONS = 10
 """GitHub shows this many errors per step and drops the others."""
 
 
+SIGNS = {"fail": "❌", "inconclusive": "❔", "pass": "✅"}
+"""What stands in front of an outcome, the worst first."""
+
+
 def active() -> bool:
     """Whether this process runs in a step of GitHub Actions."""
     return os.environ.get("GITHUB_ACTIONS") == "true"
@@ -31,26 +35,33 @@ def active() -> bool:
 def annotate(failures: Sequence[Any], gates: Sequence[Any]) -> None:
     """Every failed gate and every input that could not be read, as an annotation of the run."""
     unread = {failure.input for failure in failures}  # these fail their gates too: once is enough
-    found = [("Calibration gate failed", str(gate)) for gate in gates if not gate.passed and gate.input not in unread]
+    for gate in gates:
+        if gate.passed and gate.outcome == "inconclusive":
+            console.say(_command("warning", "Calibration gate inconclusive", str(gate)))
+    found = [
+        (f"Calibration gate {'inconclusive' if gate.outcome == 'inconclusive' else 'failed'}", str(gate))
+        for gate in gates
+        if not gate.passed and gate.input not in unread
+    ]
     found += [("Input could not be read", failure.error.message) for failure in failures]
     shown = found if len(found) <= MOST_ANNOTATIONS else found[: MOST_ANNOTATIONS - 1]
     for heading, text in shown:
-        console.say(_error(heading, text))
+        console.say(_command("error", heading, text))
     if len(shown) < len(found):
         rest = f"{len(found) - len(shown)} further gates or inputs failed; the log lists them"
-        console.say(_error("Calibration", rest))
+        console.say(_command("error", "Calibration", rest))
 
 
 def annotate_error(error: Any) -> None:
     """An error that ended the command, as an annotation of the run."""
     if active():
-        console.say(_error("bpmcli", error.message))
+        console.say(_command("error", "bpmcli", error.message))
 
 
-def _error(heading: str, text: str) -> str:
+def _command(kind: str, heading: str, text: str) -> str:
     """A workflow command. Escapes keep a line break in a file name from ending it and starting another command."""
     escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    return f"::error title={heading}::{escaped}"
+    return f"::{kind} title={heading}::{escaped}"
 
 
 def summarise(records: Sequence[Record], failures: Sequence[Any], gates: Sequence[Any]) -> None:
@@ -70,12 +81,12 @@ def summarise(records: Sequence[Record], failures: Sequence[Any], gates: Sequenc
 
 def step_summary(records: Sequence[Record], failures: Sequence[Any], gates: Sequence[Any]) -> str:
     """The summary as markdown: what failed first, then verdicts, then the numbers."""
-    failed = sum(not gate.passed for gate in gates)
-    parts = [f"### Calibration{_headline(failed, len(gates), len(failures))}\n"]
+    parts = [f"### Calibration{_headline(gates, len(failures))}\n"]
     if gates or failures:
-        lines = [f"- {'✅' if gate.passed else '❌'} {markdown(str(gate))}" for gate in gates]
-        lines += [f"- ❌ {markdown(failure.error.message)}" for failure in failures]
-        parts.append("\n".join(sorted(lines, key=lambda line: "✅" in line)) + "\n")
+        lines = [f"- {SIGNS[gate.outcome]} {markdown(str(gate))}" for gate in gates]
+        lines += [f"- {SIGNS['fail']} {markdown(failure.error.message)}" for failure in failures]
+        order = [f"- {sign}" for sign in SIGNS.values()]
+        parts.append("\n".join(sorted(lines, key=lambda line: order.index(line[:3]))) + "\n")
     verdicts = [record for record in records if record.get("verdict")]
     if verdicts:
         parts.append(
@@ -86,7 +97,10 @@ def step_summary(records: Sequence[Record], failures: Sequence[Any], gates: Sequ
     return "\n".join(parts) + "\n"
 
 
-def _headline(failed: int, gates: int, unread: int) -> str:
-    said = [f"{failed} of {gates} gates failed" if failed else "every gate passed"] if gates else []
+def _headline(gates: Sequence[Any], unread: int) -> str:
+    count = {outcome: sum(gate.outcome == outcome for gate in gates) for outcome in SIGNS}
+    said = [f"{count['fail']} of {len(gates)} gates failed"] if count["fail"] else []
+    said += [f"{count['inconclusive']} of {len(gates)} gates inconclusive"] if count["inconclusive"] else []
+    said += ["every gate passed"] if gates and not said else []
     said += [f"{unread} input{'s' if unread > 1 else ''} could not be read"] if unread else []
     return f": {', '.join(said)}" if said else ""

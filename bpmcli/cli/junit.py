@@ -1,17 +1,20 @@
 """Results of `metrics` as a JUnit file, which GitLab, Jenkins and GitHub's test reporters show.
 
-One test case per gate. An input without a gate is a case that passes when it was measured, and an input that could
-not be read is a case with an error, so that nothing passes by omission.
+One test case per gate. An inconclusive gate is a failure, or skipped with --inconclusive pass. An input without a gate
+is a case that passes when it was measured, and an input that could not be read is a case with an error, so that nothing
+passes by omission.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from bpmcli.cli.measurement_tables import title
+from bpmcli.errors import BpmError
 
 Record = Mapping[str, Any]
 NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -24,11 +27,42 @@ def junit_xml(records: Sequence[Record], failures: Sequence[Any], gates: Sequenc
     cases += [_case("measured", title(record)) for record in records if title(record) not in gated]
     cases += [_failure_case(failure) for failure in failures]
     failed = sum(not gate.passed for gate in gates)
-    counts = f'tests="{len(cases)}" failures="{failed}" errors="{len(failures)}"'
+    skipped = sum(gate.passed and gate.outcome == "inconclusive" for gate in gates)
+    return _document(cases, failed, len(failures), skipped)
+
+
+def junit_of_error(error: Any) -> str:
+    """The file for a command that ended before it measured anything."""
+    hint = f"\nhint: {error.hint}" if error.hint else ""
+    return _document([_case("runs", "bpmcli metrics", ("error", "error", error.message + hint))], 0, 1)
+
+
+def write_error(error: Any, arguments: Sequence[str]) -> None:
+    """Write that file where the command line says, if nothing is there yet or what is there is such a file.
+
+    The error may be that --junit names an input, which must not be overwritten.
+    """
+    from bpmcli.io.atomic import write_text
+
+    option = next(i for i, argument in enumerate(arguments) if argument.startswith("--junit"))
+    path = arguments[option].partition("=")[2] or "".join(arguments[option + 1 : option + 2])
+    try:
+        if os.path.exists(path):
+            with open(path, encoding="utf-8", errors="replace") as file:
+                if '<testsuites name="bpmcli"' not in file.read(200):
+                    return
+        if path:
+            write_text(path, junit_of_error(error))
+    except (OSError, BpmError):
+        return  # the error itself was shown already
+
+
+def _document(cases: Sequence[str], failed: int, errors: int, skipped: int = 0) -> str:
+    counts = f'tests="{len(cases)}" failures="{failed}" errors="{errors}"'
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         f'<testsuites name="bpmcli" {counts} time="0">',
-        f'  <testsuite name="calibration" {counts} skipped="0" time="0">',
+        f'  <testsuite name="calibration" {counts} skipped="{skipped}" time="0">',
         *cases,
         "  </testsuite>",
         "</testsuites>",
@@ -37,7 +71,10 @@ def junit_xml(records: Sequence[Record], failures: Sequence[Any], gates: Sequenc
 
 
 def _gate_case(gate: Any) -> str:
-    name = f"{gate.metric} {'rises by at most' if gate.baseline is not None else 'at most'} {gate.limit:g}"
+    words = {"max-increase": "rises by at most", "pass-below": "surely at most"}.get(gate.kind, "at most")
+    name = f"{gate.metric} {words} {gate.limit:g}"
+    if gate.outcome == "inconclusive":
+        return _case(name, gate.input, ("skipped" if gate.passed else "failure", "inconclusive", str(gate)))
     return _case(name, gate.input, None if gate.passed else ("failure", "gate failed", str(gate)))
 
 
@@ -53,6 +90,8 @@ def _case(name: str, where: str, outcome: tuple[str, str, str] | None = None) ->
         return f"{head}/>"
     element, kind, text = outcome
     first = text.partition("\n")[0]
+    if element == "skipped":  # the schema allows neither a type nor a text here
+        return f"{head}>\n      <skipped message={_attribute(f'{kind}: {first}')}/>\n    </testcase>"
     body = f"<{element} message={_attribute(first)} type={_attribute(kind)}>{escape(_allowed(text))}</{element}>"
     return f"{head}>\n      {body}\n    </testcase>"
 

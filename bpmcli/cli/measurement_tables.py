@@ -12,6 +12,7 @@ Record = Mapping[str, Any]
 
 FACTS = {
     "n": "rows",
+    "clusters": "clusters",
     "effective_n": "effective rows",
     "accuracy": "accuracy",
     "mean_confidence": "mean confidence",

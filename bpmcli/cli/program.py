@@ -142,10 +142,7 @@ def _run(arguments: list[str]) -> int:
         return done.exit_code if arguments else 2
     except BpmError as error:
         console.show_error(error)
-        if os.environ.get("GITHUB_ACTIONS") and "--no-ci" not in arguments:
-            from bpmcli.cli import github
-
-            github.annotate_error(error)
+        _tell_ci(error, arguments)
         return error.exit_code
     except KeyboardInterrupt as stop:
         terminated = isinstance(stop, _Terminated)
@@ -154,7 +151,22 @@ def _run(arguments: list[str]) -> int:
     except BrokenPipeError:
         raise
     except Exception as error:
-        return _foreign(error)
+        code = _foreign(error)
+        told = getattr(error, "format_message", None)
+        _tell_ci(BpmError(told() if told else str(error)), arguments)
+        return code
+
+
+def _tell_ci(error: BpmError, arguments: Sequence[str]) -> None:
+    """An error that ends the command must be seen where a CI system looks: an old JUnit file would still say passed."""
+    if any(argument.startswith("--junit") for argument in arguments):
+        from bpmcli.cli.junit import write_error
+
+        write_error(error, arguments)
+    if os.environ.get("GITHUB_ACTIONS") and "--no-ci" not in arguments:
+        from bpmcli.cli import github
+
+        github.annotate_error(error)
 
 
 def _foreign(error: Exception) -> int:

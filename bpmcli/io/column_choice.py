@@ -60,7 +60,11 @@ class InputOptions(NamedTuple):
     scale: str | None = None
     """`percent`: scores are percentages."""
     id: str | None = None
-    """The column by which labels from another file are joined."""
+    """The column by which labels from another file are joined, and rows of two runs are paired."""
+    cluster: str | None = None
+    """Rows with the same value in this column are not independent."""
+    keep_ids: bool = False
+    """Whether rows keep their ids, to be paired with those of another run."""
 
 
 OUTCOMES = ("label", "hit", "prediction")

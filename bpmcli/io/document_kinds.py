@@ -82,8 +82,15 @@ CALIBRATOR = Kind(
 )  # fmt: skip
 """2: with a calibrator per group. Files without groups stay at 1, which every release reads."""
 
+KEPT = {
+    "effective_n": Is("a positive number", lambda value: _is_number(value) and value > 0),
+    "cells": {"log_odds": TEXT, "mass": TEXT, "hits": TEXT},
+    "rows": Maybe({"log_odds": TEXT, "hits": TEXT, "weights": Maybe(TEXT), "ids": Maybe(TEXT), "labels": Maybe(TEXT)}),
+}
+"""What `--save-baseline` keeps beyond the values."""
+
 METRICS = Kind(
-    "bpmcli/metrics", 1, "saved with `bpmcli metrics --format json`",
+    "bpmcli/metrics", 1, "saved with `bpmcli metrics --save-baseline FILE`",
     {
         "options": OBJECT,
         "results": [{
@@ -93,6 +100,7 @@ METRICS = Kind(
             "target": one_of("top-label", "event"),
             "weighted": FLAG,
             "metrics": Each(METRIC_VALUE),
+            "kept": Maybe(KEPT),
         }],
     },
 )  # fmt: skip

@@ -31,7 +31,7 @@ def with_labels(reader: Reader, path: str, options: InputOptions) -> tuple[Reade
     if options.id and options.id not in reader.columns:
         raise DataError(f"no column '{options.id}' (found: {listed(reader.columns)})", "name another one with --id")
     name = LABEL if LABEL not in reader.columns else f"label in {os.path.basename(path)}"
-    return LabelledReader(reader, name, values, keys, options.id, path), options._replace(label=name, id=None)
+    return LabelledReader(reader, name, values, keys, options.id, path), options._replace(label=name)
 
 
 def _label_column(labels: Reader, key: str | None) -> str:
@@ -84,6 +84,7 @@ class LabelledReader(Reader):
         self.label_path = path
         self.path, self.metadata, self.table_metadata = inner.path, inner.metadata, inner.table_metadata
         self.n_rows, self.row_groups, self.label = inner.n_rows, None, inner.label  # type: ignore[misc]
+        self.row_key, self.repeated_key = inner.row_key, inner.repeated_key
         kind = "U" if isinstance(values, Categorical) else values.dtype.kind
         width = values.shape[1] if isinstance(values, np.ndarray) and values.ndim == 2 else None
         self.columns = {**inner.columns, name: ColumnInfo(name, width, kind)}

@@ -33,12 +33,15 @@ class Layout(NamedTuple):
     """Scores are percentages."""
     n_classes: int = 0
     """The number of classes; 0 if it varies or is not known."""
+    cluster: str | None = None
+    id: str | None = None
+    """The column of ids, where rows are paired with those of another run."""
 
     @property
     def names(self) -> list[str]:
         """Every column to be read."""
-        extra = (self.label, self.hit, self.prediction, self.weight, self.group)
-        return [*self.scores, *(name for name in extra if name)]
+        extra = (self.label, self.hit, self.prediction, self.weight, self.group, self.cluster, self.id)
+        return list(dict.fromkeys([*self.scores, *(name for name in extra if name)]))
 
     @property
     def numeric(self) -> list[str]:
@@ -54,7 +57,7 @@ class Layout(NamedTuple):
             pairs.append(("classes", str(len(self.scores))))
         if self.percent:
             pairs.append(("scale", "percent"))
-        for role in ("label", "hit", "prediction", "weight", "group"):
+        for role in ("label", "hit", "prediction", "weight", "group", "cluster"):
             name = getattr(self, role)
             if name:
                 pairs.append((role, name))
@@ -105,12 +108,23 @@ def understand(reader: Reader, options: InputOptions, outcomes: bool = True) -> 
         target=EVENT if options.event else TOP_LABEL,
         percent=_is_percent(options, kind),
         n_classes=2 if binary else (len(scores) if len(scores) > 1 else columns[scores[0]].width) or 0,
+        cluster=_key(chosen, options.cluster or (reader.repeated_key if outcomes else None), "--cluster"),
+        id=_key(chosen, options.id or reader.row_key, "--id") if options.keep_ids else None,
     )  # fmt: skip
     if outcomes:
         layout = _with_outcome(layout, columns, options, matrix)
         layout = _with_class_names(layout, reader)
     _check_rows(columns, layout, [] if outcomes else chosen.outcome_columns())
     return layout
+
+
+def _key(chosen: ColumnChoice, name: str | None, option: str) -> str | None:
+    """The column that names clusters or rows, if there is one."""
+    if name is None:
+        return None
+    if chosen.columns[chosen.existing(name, option)].width is not None:
+        raise DataError(f"'{name}' must hold one value per row", f"name another column with {option}")
+    return name
 
 
 def _is_percent(options: InputOptions, kind: str) -> bool:

@@ -138,12 +138,14 @@ def rows_of(
     labels = None
     if outcomes and layout.label and not layout.prediction and layout.target != EVENT:
         labels = label_indices(batch, layout)
-    groups = _groups(batch, layout.group) if layout.group else None
+    groups, clusters, ids = (
+        _groups(batch, name) if name else None for name in (layout.group, layout.cluster, layout.id)
+    )
     logits = logits_of(scores, layout, reduced) if distributions else None
     wrong = missed_of(scores, layout, reduced, hits, labels, weights) if missed and labels is not None else None
     return Rows(
         reduced.log_odds, hits, weights, reduced.predictions, labels, groups, logits,
-        layout.kind == "probs", layout.target, wrong,
+        layout.kind == "probs", layout.target, wrong, clusters, ids,
     )  # fmt: skip
 
 

@@ -117,6 +117,10 @@ def load_summarised(source: Reader, options: InputOptions, distributions: bool =
     if distributions:
         hint = "give the files that were summarised" if stored else "leave --summary out"
         raise UsageError("this needs the scores of every row, which a summary does not keep", hint)
+    if stored and options.cluster:
+        raise UsageError(
+            "--cluster needs the rows themselves, which a summary does not store", "give the files that were summarised"
+        )
     if stored:
         from bpmcli.io.summary_files import read_stored
 
@@ -141,7 +145,9 @@ def as_loaded(found: Summarised) -> Loaded:
 
 
 def _summarise(source: Reader, options: InputOptions, part: RowGroups | None = None) -> Summarised:
-    layout = understand(source, options)
+    if options.cluster:
+        raise UsageError("--cluster needs the rows themselves, which a summary does not store", "--exact keeps them")
+    layout = understand(source, options)._replace(cluster=None, id=None)
     odd: Counter[str] = Counter()
     totals: dict[str, Accumulator] = {}
     source.row_groups = part

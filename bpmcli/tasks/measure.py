@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from bpmcli.core.data.notices import Notice
+from bpmcli.core.data.notices import Notice, notice
 from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import Sample
 from bpmcli.core.metrics import MetricOptions, measure
@@ -22,6 +22,8 @@ class Measurement(NamedTuple):
     notices: tuple[Notice, ...]
     diagram: Any = None
     """A `Reliability`, where a diagram was asked for."""
+    kept: dict[str, Any] | None = None
+    """What a baseline holds beyond the record, where one is saved."""
 
 
 class Requested(NamedTuple):
@@ -37,6 +39,10 @@ class Requested(NamedTuple):
     axis: str | None = None
     """Axis of the diagram; chosen by the confidences if it is not named."""
     verdict: bool = False
+    keep: int = 0
+    """Also keep what a later run needs to be compared with this one, and up to so many rows of it; 0: do not."""
+    against: Any = None
+    """An `Against` (tasks.baseline): the saved run to compare with."""
 
 
 NOTHING_MORE = Requested()
@@ -76,9 +82,12 @@ class MeasureFile:
     def _measure(
         self, identity: dict[str, Any], rows: Rows, notices: tuple[Notice, ...], metadata: Mapping[str, str]
     ) -> Measurement:
-        record: dict[str, Any] = {**identity, **_facts(rows, metadata)}
-        sample = rows.sample
+        sample, clusters = effective_sample(rows)
         measured = measure(sample, self.names, self.metrics)
+        record: dict[str, Any] = {**identity, **_facts(rows, sample, metadata)}
+        if clusters is not None:
+            record["clusters"] = clusters.size
+            notices += (notice("few-clusters", clusters=clusters.size),) if clusters.size < clusters.FEW else ()
         record["metrics"] = {
             key: {"value": m.value, **m.details, **({"why_missing": m.why_missing} if m.value is None else {})}
             for key, m in measured.items()
@@ -88,40 +97,68 @@ class MeasureFile:
 
             record |= answer(sample, rows.target, record["metrics"], self.metrics)
         if self.requested.interval:
-            self._add_intervals(record, sample)
+            self._add_intervals(record, sample, clusters)
         if self.requested.noise_runs:
-            from dataclasses import asdict
-
-            from bpmcli.core.metrics.noise_floor import noise_floor
-
-            floors = noise_floor(sample, self.names, self.metrics, self.requested.noise_runs, self.requested.seed)
-            record["noise_floor"] = {k: asdict(f) if f else None for k, f in floors.items()}
+            self._add_noise_floor(record, sample, clusters)
+        if self.requested.against is not None:
+            record["increases"] = self.requested.against.increases(record, rows, sample, self.metrics)
         if self.requested.bins_table:
             from bpmcli.core.metrics.bin_table import bin_table
 
             record["bins"] = bin_table(sample, self.metrics.n_bins, self.metrics.binning)
         notices += tuple(n for m in measured.values() for n in m.notices)
         record["notices"] = [str(n) for n in notices]
-        return Measurement(record, notices, self._diagram(sample) if self.requested.diagram else None)
+        diagram = self._diagram(sample) if self.requested.diagram else None
+        return Measurement(record, notices, diagram, self._kept(rows, sample) if self.requested.keep else None)
+
+    def _kept(self, rows: Rows, sample: Sample) -> dict[str, Any]:
+        from bpmcli.core.metrics import METRICS
+        from bpmcli.tasks.baseline import kept
+
+        others = measure(sample, [name for name in METRICS if name not in self.names], self.metrics)
+        values = {name: {"value": found.value} for name, found in others.items() if found.value is not None}
+        return {"metrics": values, **kept(rows, sample, self.requested.keep)}
 
     def _diagram(self, sample: Sample) -> Any:
         from bpmcli.core.metrics.reliability import reliability
 
         return reliability(sample, self.metrics.n_bins, self.metrics.binning, axis=self.requested.axis)
 
-    def _add_intervals(self, record: dict[str, Any], sample: Sample) -> None:
+    def _add_noise_floor(self, record: dict[str, Any], sample: Sample, clusters: Any) -> None:
+        from dataclasses import asdict
+
+        from bpmcli.core.metrics.noise_floor import noise_floor
+
+        floors = noise_floor(
+            sample if clusters is None else clusters.as_fewer_rows(), self.names, self.metrics,
+            self.requested.noise_runs, self.requested.seed,
+        )  # fmt: skip
+        record["noise_floor"] = {k: asdict(f) if f else None for k, f in floors.items()}
+
+    def _add_intervals(self, record: dict[str, Any], sample: Sample, clusters: Any) -> None:
         from bpmcli.core.metrics.intervals import metric_intervals
 
         values = {key: found["value"] for key, found in record["metrics"].items()}
         wanted = self.requested
-        intervals = metric_intervals(sample, values, self.metrics, wanted.interval, wanted.resamples, wanted.seed)
+        intervals = metric_intervals(
+            sample, values, self.metrics, wanted.interval, wanted.resamples, wanted.seed, clusters
+        )
         for key, found in intervals.items():
             record["metrics"][key] |= found._asdict() if found else {"low": None, "high": None}
 
 
-def _facts(rows: Rows, metadata: Mapping[str, str]) -> dict[str, Any]:
+def effective_sample(rows: Rows) -> tuple[Sample, Any]:
+    """The sample of the rows. If they are in clusters: with its effective number of rows, and its `ClusteredCells`."""
+    if rows.clusters is None:
+        return rows.sample, None
+    from bpmcli.core.metrics.clusters import clustered
+
+    return clustered(rows)
+
+
+def _facts(rows: Rows, sample: Sample, metadata: Mapping[str, str]) -> dict[str, Any]:
     """What is known about the rows without any metric."""
-    truth, sample = true_tce(metadata), rows.sample
+    truth = true_tce(metadata)
     facts: dict[str, Any] = {
         "target": rows.target,
         "n": sample.n,
@@ -132,7 +169,7 @@ def _facts(rows: Rows, metadata: Mapping[str, str]) -> dict[str, Any]:
     }
     if sample.from_summary:
         facts["summary_cells"] = sample.mass.size
-    if sample.weighted:
+    if sample.weighted or rows.clusters is not None:
         facts["effective_n"] = sample.effective_n
     if truth is not None:
         facts["true_tce"] = truth

@@ -12,7 +12,7 @@ from bpmcli.core.metrics.verdict import verdict
 from bpmcli.io.paths import Input
 from bpmcli.io.readers import read_rows
 from bpmcli.tasks.compare import ComparePair, Pair
-from bpmcli.tasks.measure import MeasureFile
+from bpmcli.tasks.measure import MeasureFile, effective_sample
 
 
 class Examined(NamedTuple):
@@ -43,7 +43,7 @@ class ExamineFile:
         groups: Sequence[Any] = ()
         if self.by_group:
             groups = self.by_group.measure(item.path, loaded.rows, (), {})
-        whole.record["verdict"] = verdict(loaded.rows.sample, loaded.rows.target)._asdict()
+        whole.record["verdict"] = verdict(effective_sample(loaded.rows)[0], loaded.rows.target)._asdict()
         return Examined(whole.record, whole.diagram, [g.record for g in groups], self._repairs(item), whole.notices)
 
     def _repairs(self, item: Input) -> list[Any]:

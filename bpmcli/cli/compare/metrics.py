@@ -24,6 +24,7 @@ METRIC = only("metric", help={"metric": "Only this metric; repeatable. Default: 
 LEVEL = only(
     "interval",
     "resamples",
+    "cluster",
     help={"interval": "Level of the intervals of --paired.", "resamples": "Joint resamples of the rows behind them."},
     default={"interval": 0.95},
 )
@@ -63,7 +64,7 @@ def compare_metrics(
     """
     format_, seed, level = output.resolve(), other.resolve(), uncertainty.resolve()
     names = tuple(dict.fromkeys(chosen.resolve(["all"] if truths.truth else None)))
-    wanted = Wanted(names, details.resolve(), read.resolve(), format_, output.output)
+    wanted = Wanted(names, details.resolve(), read.resolve(cluster=uncertainty.cluster), format_, output.output)
     work.resolve()
     check_targets(output)
     if bool(truths.truth) == bool(inputs):

@@ -72,6 +72,12 @@ class Uncertainty(NamedTuple):
         float | None, typer.Option("--interval", metavar="LEVEL", help="Add confidence intervals, e.g. 0.95.")
     ] = None
     resamples: Annotated[int, typer.Option("--resamples", metavar="N", help="Bootstrap resamples per interval.")] = 1000
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster", metavar="COLUMN", help="Rows with the same value here are not independent: resample clusters."
+        ),
+    ] = None
     noise_floor: Annotated[
         bool, typer.Option("--noise-floor", help="Show what a perfectly calibrated model would score.")
     ] = False
@@ -85,7 +91,7 @@ class Uncertainty(NamedTuple):
         return 0.0 if self.interval is None else level("--interval", self.interval)
 
 
-@under("Gate for CI (exit code 1)")
+@under("Gate for CI (exit code 1, or 5 if inconclusive)")
 class Gate(NamedTuple):
     """Limits that fail a CI job."""
 
@@ -93,16 +99,36 @@ class Gate(NamedTuple):
         list[str] | None,
         typer.Option("--fail-above", metavar="METRIC=X", help="Fail if the metric exceeds X; repeatable."),
     ] = None
+    pass_below: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--pass-below", metavar="METRIC=X", help="Pass only if the metric is surely at most X; repeatable."
+        ),
+    ] = None
+    inconclusive: Annotated[
+        str | None,
+        typer.Option(
+            "--inconclusive",
+            metavar="OUTCOME",
+            help="What --pass-below does when the rows cannot tell: pass or fail; by default exit code 5.",
+        ),
+    ] = None
     gate_confidence: Annotated[
         float | None,
         typer.Option(
             "--gate-confidence",
             metavar="LEVEL",
-            help="With --fail-above: fail only if the lower limit at LEVEL exceeds X. Best with tce.",
+            help="Fail only if the lower limit at LEVEL exceeds X, and how sure --pass-below is. Best with tce.",
         ),
     ] = None
-    baseline: Annotated[
-        str | None, typer.Option("--baseline", metavar="FILE", help="A saved run (--format json) to compare with.")
+    baseline: Annotated[str | None, typer.Option("--baseline", metavar="FILE", help="A saved run to compare with.")] = (
+        None
+    )
+    save_baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--save-baseline", metavar="FILE", help="Save this run, if no gate fails, for a later --baseline."
+        ),
     ] = None
     max_increase: Annotated[
         list[str] | None,
@@ -113,18 +139,23 @@ class Gate(NamedTuple):
 
     def resolve(self, interval: float = 0.0) -> Any:
         """The limits, and the level of the intervals they need; `interval` is the level that was asked for."""
-        from bpmcli.cli.ci_gate import Limits, interval_level, parse_limits
+        from bpmcli.cli.ci_gate import Limits, parse_limits, with_levels
 
         if not any(self):
             return Limits(interval=interval)
         above = parse_limits("--fail-above", self.fail_above or [])
+        below = parse_limits("--pass-below", self.pass_below or [])
         rises = parse_limits("--max-increase", self.max_increase or [])
         if bool(rises) != (self.baseline is not None):
             raise UsageError(
                 "--baseline and --max-increase need each other", "--baseline old.json --max-increase ece=0.005"
             )
-        needed = interval_level(interval, self.gate_confidence, bool(above))
-        return Limits(above, rises, self.gate_confidence, self.baseline, needed)
+        if self.inconclusive is not None:
+            one_of("--inconclusive", self.inconclusive, ("pass", "fail"))
+            if not below:
+                raise UsageError("--inconclusive needs --pass-below", "--pass-below tce=0.03 --inconclusive fail")
+        limits = Limits(above, below, rises, None, self.baseline, 0.0, self.inconclusive)
+        return with_levels(limits, interval, self.gate_confidence)
 
 
 @under("Details of metrics and curves (for experts)")

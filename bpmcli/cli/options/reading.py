@@ -38,16 +38,17 @@ class Input(NamedTuple):
         str | None, typer.Option(metavar="SCALE", help="percent: probabilities and confidences run from 0 to 100.")
     ] = None
     id: Annotated[
-        str | None, typer.Option("--id", metavar="KEY", help="Join the labels of --label FILE by this column.")
+        str | None,
+        typer.Option("--id", metavar="KEY", help="Column that identifies a row: joins --label FILE, pairs --baseline."),
     ] = None
     event: Annotated[bool, typer.Option("--event", help="Use P(y = 1) instead of the predicted class.")] = False
     skip_missing: Annotated[bool, typer.Option("--skip-missing", help="Skip rows with missing values.")] = False
 
-    def resolve(self, group: str | None = None) -> Any:
-        """The options of the readers; `group` is the column that divides the rows."""
+    def resolve(self, group: str | None = None, cluster: str | None = None, keep_ids: bool = False) -> Any:
+        """The options of the readers; `group` is the column that divides the rows, `cluster` that of clusters."""
         from bpmcli.io.layout import InputOptions
 
-        return InputOptions(**self._asdict(), group=group)
+        return InputOptions(**self._asdict(), group=group, cluster=cluster, keep_ids=keep_ids)
 
 
 @under(INPUT)

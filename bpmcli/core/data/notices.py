@@ -35,8 +35,12 @@ TEXTS: dict[str, tuple[str, str]] = {
         "",
     ),
     "samples-repeated": (
-        "{rows} rows are repetitions of {samples} samples, so they are not independent: intervals are too narrow",
-        "measure one epoch at a time, or read the intervals as lower limits of the uncertainty",
+        "{rows} rows are repetitions of {samples} samples, so intervals resample samples instead of rows",
+        "",
+    ),
+    "few-clusters": (
+        "{clusters} clusters are few: their intervals tend to be too narrow",
+        "",
     ),
     "log-remark": (
         "{count} {rows_}: {what}",

@@ -39,6 +39,10 @@ class Rows:
     target: str = TOP_LABEL
     missed: Missed | None = None
     """The scores of wrong rows, where they were asked for and `logits` were not."""
+    clusters: Categorical | None = None
+    """Rows of one cluster are not independent."""
+    ids: Categorical | None = None
+    """What identifies a row in another file."""
 
     @property
     def n(self) -> int:
@@ -54,10 +58,13 @@ class Rows:
         def pick(values: npt.NDArray[np.generic] | None) -> npt.NDArray[np.generic] | None:
             return None if values is None else values[index]
 
-        groups = None if self.groups is None else self.groups.take(index)
+        groups, clusters, ids = (
+            None if column is None else column.take(index) for column in (self.groups, self.clusters, self.ids)
+        )
         return Rows(
             self.log_odds[index], self.hits[index], pick(self.weights), pick(self.predictions),  # type: ignore[arg-type]
             pick(self.labels), groups, pick(self.logits), self.from_probs, self.target,  # type: ignore[arg-type]
+            clusters=clusters, ids=ids,
         )  # fmt: skip
 
     def by_group(self) -> Iterator[tuple[str, Rows]]:
@@ -118,11 +125,14 @@ def pool(parts: Sequence[Rows]) -> Rows:
         return parts[0]
     from bpmcli.core.data.missed import joined_missed
 
+    def join_text(columns: list[Categorical | None]) -> Categorical | None:
+        known = [column for column in columns if column is not None]
+        return joined(known) if len(known) == len(columns) else None
+
     weights = join("weights")
-    groups = [part.groups for part in parts if part.groups is not None]
-    together = joined(groups) if len(groups) == len(parts) else None
     return Rows(
         np.concatenate([p.log_odds for p in parts]), np.concatenate([p.hits for p in parts]),
-        weights, join("predictions"), join("labels"), together, join("logits"),  # type: ignore[arg-type]
+        weights, join("predictions"), join("labels"), join_text([p.groups for p in parts]), join("logits"),  # type: ignore[arg-type]
         any(p.from_probs for p in parts), parts[0].target, joined_missed([p.missed for p in parts]),
+        join_text([p.clusters for p in parts]), join_text([p.ids for p in parts]),
     )  # fmt: skip

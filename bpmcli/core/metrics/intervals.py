@@ -11,7 +11,7 @@ have more of it. The posterior of `tce` can, so no interval begins above that of
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from bpmcli.core.data.normal import normal_cdf, normal_quantile
 from bpmcli.core.data.sample import Floats, Sample
 from bpmcli.core.metrics.registry import METRICS, Metric, MetricOptions
 from bpmcli.core.metrics.resamples import draw_resamples, itself, merged
+
+if TYPE_CHECKING:
+    from bpmcli.core.metrics.clusters import ClusteredCells
 
 RESAMPLES = 1000
 BLOCK = 2000
@@ -43,13 +46,17 @@ def metric_intervals(
     level: float = 0.95,
     runs: int = RESAMPLES,
     seed: int = 0,
+    clusters: ClusteredCells | None = None,
 ) -> dict[str, Interval | None]:
-    """An interval for every metric in `values`; None where the metric itself is missing."""
+    """An interval for every metric in `values`; None where the metric itself is missing.
+
+    With `clusters`, whole clusters are resampled, and `sample` counts as its effective number of rows (`clustered`).
+    """
     out: dict[str, Interval | None] = dict.fromkeys(values)
     curve = Interval(*tce_interval(sample, options.p, level, seed), level, DRAWS)
     known = {name: value for name, value in values.items() if value is not None}
     cells = merged(sample)
-    drawn_of = _resampled(cells, [n for n in known if not METRICS[n].posterior], options, runs, seed)
+    drawn_of = resampled_values(cells, [n for n in known if not METRICS[n].posterior], options, runs, seed, clusters)
     for name, value in known.items():
         if METRICS[name].posterior:
             out[name] = curve._replace(low=min(curve.low, value), high=max(curve.high, value))
@@ -66,12 +73,16 @@ def metric_intervals(
     return out
 
 
-def _resampled(cells: Sample, names: Sequence[str], options: MetricOptions, runs: int, seed: int) -> dict[str, Floats]:
+def resampled_values(
+    cells: Sample, names: Sequence[str], options: MetricOptions, runs: int, seed: int,
+    clusters: ClusteredCells | None = None,
+) -> dict[str, Floats]:  # fmt: skip
     """Every metric on every resample, a block of resamples at a time: memory stays bounded, and signals are heard."""
     rng = np.random.default_rng(seed)
     blocks: dict[str, list[Floats]] = {name: [] for name in names}
     for start in range(0, runs if names else 0, BLOCK):
-        resamples = draw_resamples(cells, min(BLOCK, runs - start), rng)
+        size = min(BLOCK, runs - start)
+        resamples = draw_resamples(cells, size, rng) if clusters is None else clusters.draw(size, rng)
         for name in names:
             blocks[name].append(METRICS[name].on_resamples(resamples, options))
     return {name: np.concatenate(found) for name, found in blocks.items()}

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bpmcli.core.curves.averaged.mixture import averaged_mixture
+from bpmcli.core.data.categorical import Categorical
 from bpmcli.core.data.normal import normal_cdf, normal_quantile
 from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import Floats, Ints, make_room_for_hit
@@ -67,15 +68,20 @@ class _Model:
 
 
 def _joint_resamples(
-    models: tuple[_Model, _Model], runs: int, rng: np.random.Generator
+    models: tuple[_Model, _Model], runs: int, rng: np.random.Generator, clusters: Categorical | None = None
 ) -> Iterator[tuple[Resamples, Resamples]]:
     """Resamples of both models, AT_ONCE at a time: the same rows, with outcomes drawn from each model's fitted curve.
+
+    With `clusters`, whole clusters are drawn with their own outcomes: a curve does not tell how outcomes hang together.
 
     A share ρ of the rows uses one random number for both models, so that the models disagree as often as observed:
     #{h₁ ≠ h₂} = ρ Σ |g₁ − g₂| + (1 − ρ) Σ (g₁ (1 − g₂) + g₂ (1 − g₁)).
     """
     first, second = models
     n = first.cell.size
+    if clusters is not None:
+        yield from _cluster_resamples(models, clusters, runs, rng)
+        return
     g1, g2 = first.accuracy, second.accuracy
     apart, together = float(np.sum(g1 + g2 - 2 * g1 * g2)), float(np.sum(np.abs(g1 - g2)))
     disagree = float(np.count_nonzero(first.hits != second.hits))
@@ -89,6 +95,23 @@ def _joint_resamples(
             drawn[1].append(second.resample(rows, other < g2[rows]))
         masses, hits = ([np.array([pair[i] for pair in part]) for part in drawn] for i in (0, 1))
         yield Resamples(first.sample, masses[0], hits[0]), Resamples(second.sample, masses[1], hits[1])
+
+
+def _cluster_resamples(
+    models: tuple[_Model, _Model], clusters: Categorical, runs: int, rng: np.random.Generator
+) -> Iterator[tuple[Resamples, Resamples]]:
+    members = [rows for _, rows in clusters.positions()]
+    for done in range(0, runs, AT_ONCE):
+        drawn: list[list[tuple[Floats, Floats]]] = [[], []]
+        for _ in range(min(AT_ONCE, runs - done)):
+            rows = np.concatenate([members[i] for i in rng.integers(0, len(members), len(members))])
+            for part, model in zip(drawn, models, strict=True):
+                part.append(model.resample(rows, model.hits[rows]))
+        first, second = (
+            Resamples(model.sample, *(np.array([pair[i] for pair in part]) for i in (0, 1)))
+            for model, part in zip(models, drawn, strict=True)
+        )
+        yield first, second
 
 
 def same_rows(first: Rows, second: Rows) -> None:
@@ -110,7 +133,8 @@ def paired_differences(
     first: Rows, second: Rows, names: Sequence[str], options: MetricOptions, level: float = 0.95,
     runs: int = 1000, seed: int = 0,
 ) -> list[Difference]:  # fmt: skip
-    """Every metric of both models and their difference, from `runs` joint resamples of the rows.
+    """Every metric of both models and their difference, from `runs` joint resamples of the rows, or of the clusters of
+    the second file's rows if it has some.
 
     Metrics that refit a curve on every resample use at most FEW of them: a standard deviation needs no more.
     """
@@ -119,7 +143,8 @@ def paired_differences(
     known = [name for name in names if all(found[name].value is not None for found in exact)]
     parts: dict[str, list[Floats]] = {name: [] for name in names}
     models = (_Model(first), _Model(second))
-    for before, after in _joint_resamples(models, runs if known else 0, np.random.default_rng(seed)):
+    rng = np.random.default_rng(seed)
+    for before, after in _joint_resamples(models, runs if known else 0, rng, second.clusters):
         for name in known:
             entry = METRICS[name]
             left = (FEW if entry.posterior else runs) - sum(part.size for part in parts[name])

@@ -1,7 +1,8 @@
 """Evaluation logs of language models: each kind is one module here with one class.
 
 To add a kind, write such a module and list it in LOGS. A log is recognised by its content, whatever its name, and
-read as a table: a score and a hit per sample, and the columns `task`, `model`, `source` and `sample` for `--by`.
+read as a table: a score and a hit per sample, and the columns `task`, `model`, `source`, `sample` and
+`prompt` (task and sample) for `--by` and `--cluster`.
 """
 
 from __future__ import annotations

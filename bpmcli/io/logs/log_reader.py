@@ -18,6 +18,9 @@ from bpmcli.io.documents import LARGEST_FILE, parse
 from bpmcli.io.formats.reader import ColumnBatch, ColumnInfo, Reader
 from bpmcli.io.opening import GZIP, open_bytes
 
+PROMPT = "prompt"
+"""The column of task and sample: rows that share it are answers to one question."""
+
 ROWS = 1 << 15
 """Rows of a batch."""
 
@@ -103,7 +106,11 @@ class LogReader(Reader):
             columns["prediction"] = categorical([row.prediction or "" for row in rows])
         for name in ("task", "model", "sample"):
             columns[name] = categorical([getattr(row, name) for row in rows])
+        # Samples of two models share their prompt; samples of two tasks may share their id and nothing else.
+        columns[PROMPT] = categorical([f"{row.task}/{row.sample}" for row in rows])
         columns["source"] = categorical([self.path] * len(rows))
+        distinct, self.row_key = len(columns[PROMPT].categories), PROMPT
+        self.repeated_key = PROMPT if 1 < distinct < len(rows) else None
         for name in columns:
             kind = "f" if name == self.score else "b" if name == "hit" else "U"
             self.columns[name] = ColumnInfo(name, 0 if name == "logits" else None, kind)
@@ -125,7 +132,7 @@ class LogReader(Reader):
             total = sum(self.skipped.values())
             found.append(notice("samples-skipped", count=total, total=total + len(self.samples), why=self.reasons()))
         found += [notice("log-remark", count=count, what=what) for what, count in self.remarks.most_common()]
-        distinct = len({(row.task, row.model, row.sample) for row in self.samples})
+        distinct = len(self.table[PROMPT].categories)
         if distinct < len(self.samples):
             found.append(notice("samples-repeated", rows=len(self.samples), samples=distinct))
         return tuple(found)

@@ -130,8 +130,8 @@ def _quantile(drawn: Floats, rank: float) -> float:
     return float(ordered[below] + (at - below) * (ordered[below + 1] - ordered[below]))
 
 
-def _draws(sample: Sample, p: float, seed: int) -> Floats:
-    """Draws of the TCE, made once per sample."""
+def posterior_tce(sample: Sample, p: float, seed: int) -> Floats:
+    """DRAWS values of TCE_p from the posterior of the unbiased curve, drawn once per sample."""
     key = f"_tce_draws_{p}_{seed}"
     if key not in sample.__dict__:
         sample.__dict__[key] = unbiased_curve(sample).tce_draws(p, DRAWS, np.random.default_rng(seed))
@@ -149,7 +149,7 @@ def tce_interval(sample: Sample, p: float, level: float, seed: int = 0) -> tuple
     """
     matched = unbiased_curve(sample)
     cells = matched.mixture.cells
-    drawn = _draws(sample, p, seed)
+    drawn = posterior_tce(sample, p, seed)
     low, high = (_quantile(drawn, rank) for rank in tails(level))
     value = float((np.abs(matched.distance(cells.log_odds)) ** p @ cells.mass / cells.mass.sum()) ** (1 / p))
     excess = max(float(drawn.mean() - value), 0.0)

@@ -1,0 +1,64 @@
+"""Is a metric below its limit? Yes, no, or the rows cannot tell."""
+
+from __future__ import annotations
+
+from math import ceil, floor, isnan, log10
+from typing import NamedTuple
+
+from bpmcli.core.data.normal import normal_quantile
+
+PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
+
+POWER = 0.8
+"""An error counts as detectable if at least this share of all samples of the same size would show it."""
+
+MOST_TIMES = 1000
+"""A value this close to its limit needs more than a thousand times as many rows: no number is worth naming."""
+
+
+class Decision(NamedTuple):
+    """The outcome, and what it would take to get another."""
+
+    outcome: str
+    """PASS, FAIL or INCONCLUSIVE."""
+    rows_needed: int | None = None
+    """If inconclusive: about how many rows would decide. None if they are more than MOST_TIMES as many."""
+    detectable: float | None = None
+    """About the smallest error that this many rows would show to be above the limit, in four of five samples."""
+
+
+def decide(
+    value: float | None, low: float | None, high: float | None, limit: float, rows: float, confidence: float = 0.95
+) -> Decision:
+    """PASS if the whole interval is at or below the limit, FAIL if it is all above, otherwise INCONCLUSIVE.
+
+    `low` and `high` are one-sided confidence limits of `value` at level `confidence`. A metric or an interval that is
+    missing fails: nothing may pass because it was not measured.
+
+    Errors shrink with the root of the number of rows, so the limit is reached with n (reach / distance)² of them,
+    where the reach is that of the interval towards the limit and the distance is |value − limit|. The smallest
+    detectable error is limit + reach (1 + z(POWER) / z(confidence)), with the longer of the two reaches.
+
+    >>> decide(0.02, 0.01, 0.05, 0.03, 1000)
+    Decision(outcome='inconclusive', rows_needed=9000, detectable=0.0753...)
+    """
+    if value is None or low is None or high is None or isnan(value + low + high):
+        return Decision(FAIL)
+    reach = max(high - value, value - low, 0.0)
+    beyond = 1.0 + normal_quantile(POWER) / normal_quantile(confidence)
+    detectable = min(limit + reach * beyond, 1.0)
+    if high <= limit:
+        return Decision(PASS, detectable=detectable)
+    if low > limit:
+        return Decision(FAIL, detectable=detectable)
+    towards = high - value if value <= limit else value - low
+    return Decision(INCONCLUSIVE, _rows_needed(rows, towards, abs(value - limit)), detectable)
+
+
+def _rows_needed(rows: float, reach: float, distance: float) -> int | None:
+    """rows (reach / distance)², rounded up to two digits: it is an estimate."""
+    if reach > distance * MOST_TIMES**0.5:
+        return None
+    needed = max(rows * (reach / distance) ** 2, rows + 1.0)
+    unit = int(10.0 ** max(floor(log10(needed)) - 1, 0))
+    return ceil(needed / unit - 1e-9) * unit

@@ -1,0 +1,50 @@
+"""Arrays in JSON: little-endian float64, or one bit per value, in base64. Every bit survives, in half the space."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from binascii import Error
+
+import numpy as np
+import numpy.typing as npt
+
+from bpmcli.core.data.sample import Floats
+from bpmcli.errors import DataError
+
+HINT = "was the file edited? save it again"
+
+
+def pack(values: npt.NDArray[np.generic]) -> str:
+    """Numbers as text."""
+    return b64encode(np.ascontiguousarray(values, dtype="<f8").tobytes()).decode("ascii")
+
+
+def unpack(text: str, where: str) -> Floats:
+    """The numbers again; anything that is not finite, or not such a text, is a DataError."""
+    raw = _bytes(text, where)
+    if len(raw) % 8:
+        raise DataError(f"{where}: is cut off", HINT)
+    values = np.frombuffer(raw, dtype="<f8").astype(np.float64)
+    if not np.isfinite(values).all():
+        raise DataError(f"{where}: holds values that are not finite", HINT)
+    return values
+
+
+def pack_bits(values: npt.NDArray[np.bool_]) -> str:
+    """Truth values as text."""
+    return b64encode(np.packbits(values).tobytes()).decode("ascii")
+
+
+def unpack_bits(text: str, size: int, where: str) -> npt.NDArray[np.bool_]:
+    """So many truth values again."""
+    raw = _bytes(text, where)
+    if len(raw) != (size + 7) // 8:
+        raise DataError(f"{where}: has another length than the rows", HINT)
+    return np.unpackbits(np.frombuffer(raw, dtype=np.uint8), count=size).astype(bool)
+
+
+def _bytes(text: str, where: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except (Error, ValueError, TypeError):
+        raise DataError(f"{where}: is not base64", HINT) from None

@@ -1,0 +1,179 @@
+"""Saved runs: what a baseline keeps, and how much a metric rose above it.
+
+Rows are kept up to a limit, so that two runs over the same rows can be compared row by row; cells always are, so that
+any two runs can be compared. Rows are the same if their ids are, or if there are as many, in the same order, with the
+same labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b, sha256
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bpmcli.core.data.rows import EVENT, Rows, SummarisedRows
+from bpmcli.core.data.sample import Sample, sample_at
+from bpmcli.core.metrics.registry import MetricOptions
+from bpmcli.core.metrics.resamples import merged
+from bpmcli.errors import BpmError, DataError
+from bpmcli.io.packed import pack, pack_bits, unpack, unpack_bits
+
+MOST_ROWS = 100_000
+"""Rows of one input that a baseline keeps: a megabyte."""
+MOST_IN_ALL = 1_000_000
+"""Rows of all inputs together: a larger file would not be read again."""
+
+Record = Mapping[str, Any]
+
+
+def rows_to_keep(inputs: int) -> int:
+    """How many rows of each of so many inputs are kept."""
+    return max(1, min(MOST_ROWS, MOST_IN_ALL // max(inputs, 1)))
+
+
+def kept(rows: Rows, sample: Sample, most: int) -> dict[str, Any]:
+    """Cells and, if there are not more than `most`, rows, as JSON holds them."""
+    cells = merged(sample)
+    found: dict[str, Any] = {
+        "effective_n": sample.effective_n,
+        "cells": {name: pack(getattr(cells, name)) for name in ("log_odds", "mass", "hits")},
+    }
+    if not isinstance(rows, SummarisedRows) and rows.n <= most:
+        found["rows"] = {
+            "log_odds": pack(rows.log_odds),
+            "hits": pack_bits(rows.hits),
+            "weights": None if rows.weights is None else pack(rows.weights),
+            "ids": None if rows.ids is None else pack(_hashed(rows)),
+            "labels": _labels(rows),
+        }
+    return found
+
+
+def _hashed(rows: Rows) -> Any:
+    """A number for every id; equal ids have equal numbers in every file."""
+    assert rows.ids is not None
+    hashes = [
+        int.from_bytes(blake2b(i.encode(errors="replace"), digest_size=6).digest(), "big") for i in rows.ids.categories
+    ]
+    return np.array(hashes, dtype=np.float64)[rows.ids.codes]  # 48 bits are exact in float64
+
+
+def _labels(rows: Rows) -> str | None:
+    """A checksum of the labels in their order; None if there are none."""
+    labels = rows.hits if rows.target == EVENT else rows.labels
+    return None if labels is None else sha256(np.asarray(labels, dtype="<i8").tobytes()).hexdigest()
+
+
+def load_baseline(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """A run saved with `--save-baseline` or `--format json`, measured with the same options."""
+    from bpmcli.io.document_kinds import METRICS as KIND
+    from bpmcli.io.documents import load_document
+
+    try:
+        document = load_document(path, KIND)
+        theirs = document["options"]
+        different = [k for k in options if theirs.get(k) != options[k]]
+        if different:
+            k = different[0]
+            raise DataError(
+                f"was measured with {k} = {theirs.get(k)}, this run uses {options[k]}", "measure both the same way"
+            )
+        return document
+    except BpmError as error:
+        raise error.at(path) from None
+
+
+def matching(record: Record, baseline: Record, single: bool, title: str) -> Record:
+    """The baseline's result for the same input and group. A single input on both sides may have another name."""
+    results: list[Record] = baseline["results"]
+    single = single and len({str(result.get("input")) for result in results}) == 1
+    for result in results:
+        same_group = all(result.get(key) == record.get(key) for key in ("by", "group"))
+        if same_group and (single or result.get("input") == record["input"]):
+            return result
+    raise DataError(f"the baseline has no result for {title}", "save it again for all inputs")
+
+
+class Against(NamedTuple):
+    """A saved run to compare with, and which metrics at which confidence."""
+
+    baseline: Record
+    single: bool
+    names: Sequence[str]
+    level: float
+    resamples: int
+    seed: int
+
+    def increases(self, record: Record, rows: Rows, sample: Sample, options: MetricOptions) -> dict[str, Any]:
+        """The confidence limits of every metric's increase, row by row where both runs have the same rows."""
+        before = matching(record, self.baseline, self.single, str(record["input"]))
+        stored = before.get("kept")
+        if stored is None:
+            raise DataError(
+                "the baseline holds values only, and --gate-confidence needs to know how uncertain they are",
+                "save it again with --save-baseline FILE",
+            )
+        first = _stored_rows(stored, before)
+        index = None if first is None else _same_rows(first, stored["rows"], rows)
+        if first is None or index is None:
+            return self._unpaired(before, record, sample, options)
+        from bpmcli.core.metrics.paired import paired_differences
+
+        found = paired_differences(
+            first, rows if index is True else rows.take(index), self.names, options, self.level, self.resamples,
+            self.seed,
+        )  # fmt: skip
+        return {d.metric: {"low": d.low, "high": d.high, "paired": True} for d in found}
+
+    def _unpaired(self, before: Record, record: Record, sample: Sample, options: MetricOptions) -> dict[str, Any]:
+        from bpmcli.core.metrics.increase import unpaired_increases
+
+        first = _stored_cells(before["kept"], before)
+        values = {
+            name: (before["metrics"].get(name, {}).get("value"), record["metrics"][name]["value"])
+            for name in self.names
+        }
+        found = unpaired_increases(first, sample, values, options, self.level, self.resamples, self.seed)
+        return {name: increase._asdict() for name, increase in found.items()}
+
+
+def _stored_cells(stored: Record, before: Record) -> Sample:
+    cells = stored["cells"]
+    x, mass, hits = (unpack(cells[name], f"cells.{name}") for name in ("log_odds", "mass", "hits"))
+    sound = x.size == mass.size == hits.size > 0 and (mass > 0).all() and (hits >= 0).all()
+    if not sound or not (np.diff(x) > 0).all() or (hits > mass * (1 + 1e-9)).any() or np.abs(x).max() > 701:
+        raise DataError("the cells of the baseline contradict each other", "save it again with --save-baseline FILE")
+    n = max(1, round(float(mass.sum())))
+    return sample_at(x, mass, np.minimum(hits, mass), n, min(stored["effective_n"], n), bool(before["weighted"]))
+
+
+def _stored_rows(stored: Record, before: Record) -> Rows | None:
+    kept_rows = stored.get("rows")
+    if kept_rows is None:
+        return None
+    x = unpack(kept_rows["log_odds"], "rows.log_odds")
+    hits = unpack_bits(kept_rows["hits"], x.size, "rows.hits")
+    weights = None if kept_rows.get("weights") is None else unpack(kept_rows["weights"], "rows.weights")
+    if not x.size or (weights is not None and (weights.size != x.size or (weights < 0).any() or not weights.any())):
+        raise DataError("the rows of the baseline contradict each other", "save it again with --save-baseline FILE")
+    return Rows(x, hits, weights, target=before["target"])
+
+
+def _same_rows(first: Rows, stored: Record, rows: Rows) -> Any:
+    """True if the rows are in the same order, their order if not, None if they are not the same."""
+    if isinstance(rows, SummarisedRows) or first.n != rows.n or first.target != rows.target:
+        return None
+    if stored.get("ids") is not None and rows.ids is not None:
+        theirs, ours = unpack(stored["ids"], "rows.ids"), _hashed(rows)
+        by_theirs, by_ours = np.argsort(theirs, kind="stable"), np.argsort(ours, kind="stable")
+        if theirs.size != ours.size or not np.array_equal(theirs[by_theirs], ours[by_ours]):
+            return None
+        if (np.diff(ours[by_ours]) == 0).any():
+            return None  # an id that occurs twice does not say which row is meant
+        order = np.empty(ours.size, dtype=np.int64)
+        order[by_theirs] = by_ours
+        return order
+    same = stored.get("labels") is not None and stored["labels"] == _labels(rows)
+    return True if same else None

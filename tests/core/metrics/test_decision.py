@@ -1,0 +1,71 @@
+"""The rule behind gates: pass, fail, or the rows cannot tell."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from bpmcli.core.metrics.decision import FAIL, INCONCLUSIVE, PASS, decide
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "outcome"),
+    [
+        (0.01, 0.00, 0.03, PASS),  # at the limit is below it
+        (0.01, 0.00, 0.0301, INCONCLUSIVE),
+        (0.05, 0.03, 0.08, INCONCLUSIVE),  # at the limit is not surely above it
+        (0.05, 0.0301, 0.08, FAIL),
+        (0.03, 0.03, 0.03, PASS),
+        (0.00, 0.00, 0.00, PASS),
+        (None, 0.00, 0.01, FAIL),
+        (0.01, None, 0.01, FAIL),
+        (0.01, 0.00, None, FAIL),
+        (math.nan, 0.00, 0.01, FAIL),
+    ],
+)
+def test_the_interval_decides(value, low, high, outcome):
+    assert decide(value, low, high, 0.03, 1000).outcome == outcome
+
+
+def test_what_is_decided_needs_no_more_rows():
+    assert decide(0.01, 0.0, 0.02, 0.03, 1000).rows_needed is None
+    assert decide(0.06, 0.05, 0.07, 0.03, 1000).rows_needed is None
+
+
+def test_the_rows_that_would_decide():
+    # Reach 0.03, distance 0.01: three times as far, so nine times as many rows.
+    assert decide(0.02, 0.01, 0.05, 0.03, 1000).rows_needed == 9000
+    # Above the limit it is the lower end that must pass it: reach 0.02, distance 0.01.
+    assert decide(0.04, 0.02, 0.09, 0.03, 1000).rows_needed == 4000
+    # Rounded up to two digits.
+    assert decide(0.02, 0.01, 0.05, 0.03, 1234).rows_needed == 12_000
+    # Never as many as there are, or fewer.
+    assert decide(0.02, 0.01, 0.03 + 1e-12, 0.03, 7).rows_needed == 8
+
+
+def test_that_many_rows_decide_if_errors_shrink_with_their_root():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        value, limit = rng.random(2) * 0.1
+        low, high = value - rng.random() * value, value + rng.random() * 0.1
+        found = decide(value, low, high, limit, 500)
+        if found.outcome == INCONCLUSIVE and found.rows_needed is not None:
+            less = math.sqrt(500 / found.rows_needed)
+            again = decide(value, value - less * (value - low), value + less * (high - value), limit, 500)
+            assert again.outcome == (PASS if value <= limit else FAIL)
+
+
+def test_a_value_at_the_limit_needs_more_rows_than_are_worth_naming():
+    assert decide(0.03, 0.02, 0.04, 0.03, 1000) == decide(0.03, 0.02, 0.04, 0.03, 10)._replace()
+    assert decide(0.03, 0.02, 0.04, 0.03, 1000).rows_needed is None
+    assert decide(0.03 - 1e-5, 0.02, 0.04, 0.03, 1000).rows_needed is None
+
+
+def test_the_smallest_detectable_error():
+    # z(0.8) / z(0.95) = 0.8416 / 1.6449
+    assert decide(0.02, 0.01, 0.05, 0.03, 1000).detectable == pytest.approx(0.03 + 0.03 * (1 + 0.841621 / 1.644854))
+    # The reach downwards counts where it is longer: near 0 the interval ends at 0.
+    assert decide(0.05, 0.0, 0.06, 0.03, 1000).detectable == pytest.approx(0.03 + 0.05 * (1 + 0.841621 / 1.644854))
+    assert decide(0.5, 0.0, 1.0, 0.9, 10).detectable == 1.0
