@@ -31,7 +31,7 @@ from bpmcli.core.compare.score_table import CalibratorScore, ranks
 from bpmcli.engines.local import first_error, work
 from bpmcli.io.layout import InputOptions
 from bpmcli.io.paths import expand
-from bpmcli.tasks.compare import ComparePair, Pair
+from bpmcli.tasks.compare import CompareCalibrators, Pair
 
 SHOWN = ("ece", "ece-debiased", "ks", "smece", "tce-bpm", "brier", "nll")
 
@@ -41,7 +41,7 @@ def compare(
 ) -> dict[str, list[CalibratorScore]]:
     """All scores, by file."""
     contest = Contest(sizes=sizes, folds=2, repeats=repeats, seed=seed)
-    task = ComparePair(InputOptions(), contest, CROSS_VALIDATED)
+    task = CompareCalibrators(InputOptions(), contest, CROSS_VALIDATED)
     todo = task.items([Pair(item.path, item.path) for item in expand([folder])])
     tables: dict[str, list[CalibratorScore]] = {}
     for pair, group in groupby(zip(todo, work(task, todo, jobs), strict=True), key=lambda done: done[0][0]):

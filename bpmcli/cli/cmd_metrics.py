@@ -66,7 +66,7 @@ def metrics(
     items = expand(inputs or [])
     if not items:
         raise UsageError("no input", "bpmcli metrics FILE, or --list to see what can be measured")
-    in_terminal = in_terminal and (len(items) == 1 or bool(picture.diagram))
+    in_terminal &= len(items) == 1 or bool(picture.diagram)
     wanted = Requested(
         uncertainty.noise_runs if uncertainty.noise_floor else 0, chosen.bins_table, limits.interval,
         uncertainty.resamples, seed, bool(output.plot) or in_terminal, picture.axis, verdict=not chosen.metric,

@@ -93,7 +93,7 @@ def _task(
     from bpmcli.core.calibrators import METHODS, FitOptions
     from bpmcli.core.compare.cross_validation import HELD_OUT, Contest
     from bpmcli.core.metrics import METRICS
-    from bpmcli.tasks.compare import ComparePair
+    from bpmcli.tasks.compare import CompareCalibrators
     from bpmcli.tasks.measure import MeasureFile, Requested
     from bpmcli.tasks.report import ExamineFile
 
@@ -105,5 +105,5 @@ def _task(
     compare = None
     if calibration:
         contest = Contest(tuple(METHODS), REPAIR_SCORES, FitOptions(options), 10, 1, seed, ())
-        compare = ComparePair(read.resolve(), contest, HELD_OUT)
+        compare = CompareCalibrators(read.resolve(), contest, HELD_OUT)
     return ExamineFile(measure, groups, compare, calibration)

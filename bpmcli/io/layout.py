@@ -81,16 +81,7 @@ def understand(reader: Reader, options: InputOptions, outcomes: bool = True) -> 
     if not columns:
         raise DataError("no columns", "is the file empty?")
     chosen = ColumnChoice(columns, options)
-    bare = None
-    try:
-        kind, scores, classes = chosen.scores()
-    except DataError:
-        from bpmcli.io.class_columns import class_columns
-
-        bare = class_columns(reader, chosen)
-        if bare is None:
-            raise
-        kind, (scores, classes) = "probs", bare
+    kind, scores, classes = _scores(reader, chosen)
     matrix = len(scores) > 1 or columns[scores[0]].width is not None
     _check_scores(columns, kind, scores, matrix, options)
     binary = (kind == "probs" and not matrix) or (options.event and not matrix)
@@ -125,6 +116,19 @@ def _key(chosen: ColumnChoice, name: str | None, option: str) -> str | None:
     if chosen.columns[chosen.existing(name, option)].width is not None:
         raise DataError(f"'{name}' must hold one value per row", f"name another column with {option}")
     return name
+
+
+def _scores(reader: Reader, chosen: ColumnChoice) -> tuple[str, tuple[str, ...], tuple[str, ...] | None]:
+    """Kind, columns and class names of the scores; columns named after the classes hold probabilities."""
+    try:
+        return chosen.scores()
+    except DataError:
+        from bpmcli.io.class_columns import class_columns
+
+        found = class_columns(reader, chosen)
+        if found is None:
+            raise
+        return "probs", *found
 
 
 def _is_percent(options: InputOptions, kind: str) -> bool:

@@ -27,7 +27,7 @@ SHARED = 0.01
 """More evaluation rows than this among the calibration rows are worth a notice."""
 
 
-class Pair(NamedTuple):
+class FilePair(NamedTuple):
     """Where calibrators are fitted and where they are scored; the same file for folds and in-sample tables."""
 
     calibration: str
@@ -38,8 +38,8 @@ class Pair(NamedTuple):
         return self.evaluation
 
 
-class Part(NamedTuple):
-    """Outcomes of one repeat, or of all there is."""
+class RepeatResult(NamedTuple):
+    """The outcomes of one repeat; of the whole comparison, if nothing is repeated."""
 
     outcomes: list[Outcome]
     rows: tuple[int, int]
@@ -49,17 +49,17 @@ class Part(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """All there is about one pair."""
+    """The results of all repeats on one pair of files."""
 
-    pair: Pair
-    part: Part
-    """The first; outcomes of the others are in the scores."""
+    pair: FilePair
+    part: RepeatResult
+    """The first repeat; the outcomes of the others are in the scores."""
     scores: list[CalibratorScore]
 
 
 @dataclass(frozen=True)
-class ComparePair:
-    """The per-pair function of every engine. Items are (pair, repeat)."""
+class CompareCalibrators:
+    """Compares calibrators on one pair of files, one repeat at a time. Items are (pair, repeat)."""
 
     options: InputOptions
     contest: Contest
@@ -67,14 +67,14 @@ class ComparePair:
     held: dict[str, tuple[Rows, tuple[Notice, ...]]] = field(default_factory=dict, compare=False, repr=False)
     """The files read last: repeats follow one another."""
 
-    def __call__(self, item: tuple[Pair, int]) -> Part:
+    def __call__(self, item: tuple[FilePair, int]) -> RepeatResult:
         pair, repeat = item
         try:
             return self._compare(pair, repeat)
         except BpmError as error:
             raise error if pair.name in error.message else error.at(pair.name) from None
 
-    def _compare(self, pair: Pair, repeat: int) -> Part:
+    def _compare(self, pair: FilePair, repeat: int) -> RepeatResult:
         for path in [p for p in self.held if p not in pair]:
             del self.held[path]
         (calibration, notices), (evaluation, more) = self._read(pair.calibration), self._read(pair.evaluation)
@@ -91,7 +91,7 @@ class ComparePair:
             outcomes = learn(calibration, evaluation, self.contest, repeat)
         else:
             outcomes = compare_once(calibration, evaluation, self.contest)
-        return Part(outcomes, (calibration.n, evaluation.n), left_out, notices)
+        return RepeatResult(outcomes, (calibration.n, evaluation.n), left_out, notices)
 
     def _read(self, path: str) -> tuple[Rows, tuple[Notice, ...]]:
         if path not in self.held:
@@ -99,13 +99,13 @@ class ComparePair:
             self.held[path] = loaded.rows, loaded.notices
         return self.held[path]
 
-    def items(self, pairs: Sequence[Pair]) -> list[tuple[Pair, int]]:
-        """All that is to be done."""
+    def items(self, pairs: Sequence[FilePair]) -> list[tuple[FilePair, int]]:
+        """Every repeat on every pair of files."""
         repeats = self.contest.repeats if self.kind == CROSS_VALIDATED or self.contest.sizes else 1
         return [(pair, repeat) for pair in pairs for repeat in range(repeats)]
 
-    def table(self, parts: Sequence[Part]) -> list[CalibratorScore]:
-        """The scores of one pair, from all its repeats."""
+    def table(self, parts: Sequence[RepeatResult]) -> list[CalibratorScore]:
+        """The scores on one pair of files, from all its repeats."""
         methods = [m for m in self.contest.methods if m not in parts[0].left_out]
         return table([o for part in parts for o in part.outcomes], methods, self.contest.names)
 

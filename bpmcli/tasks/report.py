@@ -11,7 +11,7 @@ from bpmcli.core.metrics.reliability import Reliability
 from bpmcli.core.metrics.verdict import verdict
 from bpmcli.io.paths import Input
 from bpmcli.io.readers import read_rows
-from bpmcli.tasks.compare import ComparePair, Pair
+from bpmcli.tasks.compare import CompareCalibrators, FilePair
 from bpmcli.tasks.measure import MeasureFile, effective_sample
 
 
@@ -33,7 +33,7 @@ class ExamineFile:
     measure: MeasureFile
     by_group: MeasureFile | None = None
     """The same for each value of a column."""
-    compare: ComparePair | None = None
+    compare: CompareCalibrators | None = None
     calibration: str | None = None
 
     def __call__(self, item: Input) -> Examined:
@@ -49,4 +49,4 @@ class ExamineFile:
     def _repairs(self, item: Input) -> list[Any]:
         if self.compare is None or self.calibration is None:
             return []
-        return self.compare.table([self.compare((Pair(self.calibration, item.path), 0))])
+        return self.compare.table([self.compare((FilePair(self.calibration, item.path), 0))])

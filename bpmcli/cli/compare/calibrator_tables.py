@@ -10,7 +10,7 @@ from bpmcli.cli.render import Cell, Table, short, show
 from bpmcli.core.compare.cross_validation import CROSS_VALIDATED, HELD_OUT, IN_SAMPLE, Contest
 from bpmcli.core.compare.score_table import BEST, CLOSE, CalibratorScore, Rank, ranks
 from bpmcli.core.compare.scores import ranking_caveat
-from bpmcli.tasks.compare import Compared, Pair, Part
+from bpmcli.tasks.compare import Compared, FilePair, RepeatResult
 
 MARKS = {BEST: "*", CLOSE: "~", "": ""}
 
@@ -87,7 +87,7 @@ def one_input(found: Compared, contest: Contest, kind: str, rank_by: str) -> Tab
     return Table(["calibrator", *names], rows, title)
 
 
-def _learning(pair: Pair, scores: Sequence[CalibratorScore], contest: Contest, rank_by: str) -> Table:
+def _learning(pair: FilePair, scores: Sequence[CalibratorScore], contest: Contest, rank_by: str) -> Table:
     sizes = sorted({s.calibration_rows for s in scores})
     at = {(s.method, s.calibration_rows): s for s in scores if s.score == rank_by}
     methods = _ordered([s for s in scores if s.calibration_rows == sizes[-1]], rank_by)
@@ -136,7 +136,7 @@ def _ordered(scores: Sequence[CalibratorScore], rank_by: str) -> list[str]:
     return [s.method for s in sorted(own, key=lambda s: (s.value is None, sign * (s.value or 0.0)))]
 
 
-def _what(pair: Pair, part: Part, contest: Contest, kind: str) -> str:
+def _what(pair: FilePair, part: RepeatResult, contest: Contest, kind: str) -> str:
     n, m = part.rows
     if kind == IN_SAMPLE:
         return f"in-sample: fitted and scored on the same {n} rows of {pair.evaluation}. Not a fair comparison"

@@ -47,7 +47,7 @@ def compare_calibrators(
     from bpmcli.core.compare.cross_validation import CROSS_VALIDATED, HELD_OUT, IN_SAMPLE, Contest
     from bpmcli.core.compare.scores import check_score_name
     from bpmcli.engines.local import work as each
-    from bpmcli.tasks.compare import ComparePair
+    from bpmcli.tasks.compare import CompareCalibrators
 
     format_, seed, scale = output.resolve(), other.resolve(), work.resolve()
     check_targets(output)
@@ -57,7 +57,7 @@ def compare_calibrators(
     names = _score_names(chosen, rank_by)
     methods = compared_methods(calibrators.method, METHODS)
     contest = Contest(methods, names, fit_options(details), folds, repeats, seed, sizes)
-    task = ComparePair(read.resolve(), contest, kind)
+    task = CompareCalibrators(read.resolve(), contest, kind)
     pairs = _pairs(inputs, fair)
     outcomes, todo = Outcomes(len(pairs)), task.items(pairs)
     # Standard input can be read by one process only.
@@ -99,13 +99,13 @@ def _compared(task: Any, todo: Sequence[Any], results: Any, outcomes: Outcomes) 
 def _pairs(inputs: list[str] | None, fair: FairComparison) -> list[Any]:
     """Which file each calibrator is fitted to, and which one judges it."""
     from bpmcli.io.paths import expand
-    from bpmcli.tasks.compare import Pair
+    from bpmcli.tasks.compare import FilePair
 
     fit, judge = fair.calibration or [], fair.evaluation or []
     if bool(inputs) == bool(fit or judge):
         raise UsageError("give --calibration and --evaluation, or files to cross-validate", EXAMPLE)
     if inputs:
-        return [Pair(item.path, item.path) for item in expand(inputs)]
+        return [FilePair(item.path, item.path) for item in expand(inputs)]
     if len(fit) != len(judge):
         message = f"{len(fit)} --calibration but {len(judge)} --evaluation"
         raise UsageError(message, "give one of each, in the same order")
@@ -117,7 +117,7 @@ def _pairs(inputs: list[str] | None, fair: FairComparison) -> list[Any]:
                 f"{b} would be judged by calibrators fitted to the same rows",
                 f"hold rows out with `bpmcli compare calibrators {b}`, or add --in-sample to that",
             )
-    return [Pair(a, b) for a, b in zip(fit, judge, strict=True)]
+    return [FilePair(a, b) for a, b in zip(fit, judge, strict=True)]
 
 
 def _same_file(a: str, b: str) -> bool:

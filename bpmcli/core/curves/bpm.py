@@ -54,15 +54,9 @@ class BpmFit(NamedTuple):
 
 
 def fit_bpm(
-    sample: Sample,
-    *,
-    variant: str = "paper",
-    optimizer: str = "newton",
-    schemes: int | None = N_SCHEMES,
-    bins: tuple[int, int] | None = None,
-    family: Family = BETA,
-    start: Sequence[float] | None = None,
-) -> BpmFit:
+    sample: Sample, *, variant: str = "paper", optimizer: str = "newton", schemes: int | None = N_SCHEMES,
+    bins: tuple[int, int] | None = None, family: Family = BETA, start: Sequence[float] | None = None,
+) -> BpmFit:  # fmt: skip
     """The calibration curve of the paper: argmin over θ of Σ_B P(B) Σ_b |b|/N · exp((g(ŝ_b; θ) − accuracy_b)²).
 
     `schemes` bin counts (all of them if None) are spread over `bins`, by default [N/100, N/20].
