@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from bpmcli.core.data.notices import Notice, notice
-from bpmcli.core.data.rows import Rows
+from bpmcli.core.data.rows import Rows, facts_of
 from bpmcli.core.data.sample import Sample
 from bpmcli.core.metrics import MetricOptions, measure
 from bpmcli.io.layout import InputOptions
@@ -84,7 +84,9 @@ class MeasureFile:
     ) -> Measurement:
         sample, clusters = effective_sample(rows)
         measured = measure(sample, self.names, self.metrics)
-        record: dict[str, Any] = {**identity, **_facts(rows, sample, metadata)}
+        record: dict[str, Any] = {**identity, **facts_of(rows, sample)}
+        if "bpmcli" in metadata and (truth := true_tce(metadata)) is not None:
+            record["true_tce"] = truth
         if clusters is not None:
             record["clusters"] = clusters.size
             notices += (notice("few-clusters", clusters=clusters.size),) if clusters.size < clusters.FEW else ()
@@ -156,30 +158,8 @@ def effective_sample(rows: Rows) -> tuple[Sample, Any]:
     return clustered(rows)
 
 
-def _facts(rows: Rows, sample: Sample, metadata: Mapping[str, str]) -> dict[str, Any]:
-    """What is known about the rows without any metric."""
-    truth = true_tce(metadata)
-    facts: dict[str, Any] = {
-        "target": rows.target,
-        "n": sample.n,
-        "weighted": sample.weighted,
-        "accuracy": sample.accuracy,
-        "mean_confidence": sample.mean_confidence,
-        "saturated": sample.saturated,
-    }
-    if sample.from_summary:
-        facts["summary_cells"] = sample.mass.size
-    if sample.weighted or rows.clusters is not None:
-        facts["effective_n"] = sample.effective_n
-    if truth is not None:
-        facts["true_tce"] = truth
-    return facts
-
-
 def true_tce(metadata: Mapping[str, str]) -> float | None:
     """The exact error that `simulate` stored in the file."""
-    if "bpmcli" not in metadata:
-        return None
     import json
 
     try:

@@ -102,6 +102,23 @@ class SummarisedRows(Rows):
         )
 
 
+def facts_of(rows: Rows, sample: Sample) -> dict[str, Any]:
+    """What is known about the rows without any metric, as a record holds it."""
+    facts: dict[str, Any] = {
+        "target": rows.target,
+        "n": sample.n,
+        "weighted": sample.weighted,
+        "accuracy": sample.accuracy,
+        "mean_confidence": sample.mean_confidence,
+        "saturated": sample.saturated,
+    }
+    if sample.from_summary:
+        facts["summary_cells"] = sample.mass.size
+    if sample.weighted or rows.clusters is not None:
+        facts["effective_n"] = sample.effective_n
+    return facts
+
+
 def positions(keys: npt.NDArray[Any] | Categorical) -> Iterator[tuple[str, Ints]]:
     """Every value among the keys, in order, with the positions that hold it."""
     if isinstance(keys, Categorical):
