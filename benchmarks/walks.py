@@ -67,6 +67,11 @@ def room(path: str) -> str:
     return path.split(os.sep, maxsplit=1)[0]
 
 
+def switches(calls: list[tuple[str, str]]) -> int:
+    """How often a call lies in another room than the call before it."""
+    return sum(room(a[0]) != room(b[0]) for a, b in itertools.pairwise(calls))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--package", type=Path, default=ROOT / "bpmcli", help="the package that is counted")
@@ -78,8 +83,7 @@ def main() -> None:
         for name, arguments in WALKS.items():
             calls = walk(arguments, chosen.package.resolve())
             steps = [call for call, before in zip(calls, [None, *calls], strict=False) if call != before]
-            switches = sum(room(a[0]) != room(b[0]) for a, b in itertools.pairwise(calls))
-            print(f"{name:8} {len({path for path, _ in calls}):3} files {switches:3} switches")
+            print(f"{name:8} {len({path for path, _ in calls}):3} files {switches(calls):3} switches")
             if name == chosen.steps:
                 files = [path for path, _ in steps]
                 for (path, function), before in zip(steps, [None, *files], strict=False):

@@ -102,3 +102,15 @@ def test_nothing_of_one_machine_is_committed():
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
         assert not re.search(r"/work/|/tmp/venv|/root/|pypi\.org|files\.pythonhosted", text), name
+
+
+@pytest.mark.parametrize(("command", "most"), [("metrics", 12), ("fit", 14), ("apply", 12)])
+def test_a_command_walks_through_the_rooms_once(command, most, tmp_path, monkeypatch):
+    """A walk that keeps going back and forth between two rooms means that one idea lives in both."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    monkeypatch.chdir(tmp_path)
+    from walks import WALKS, switches, walk
+
+    if command == "apply":
+        walk(WALKS["fit"], ROOT / "bpmcli")
+    assert switches(walk(WALKS[command], ROOT / "bpmcli")) <= most
