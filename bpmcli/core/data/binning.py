@@ -156,7 +156,7 @@ def author_scheme_bins(sample: Sample) -> Bins:
     n = sample.n
     low, high = n // ROWS_PER_BIN[1], n // ROWS_PER_BIN[0]
     step = (high - low) // 10
-    if low < 2 or step < 1:
+    if step < 1:
         raise FitError(
             f"{n} rows are too few for the authors' schemes: their step between bin counts is zero below 240 rows",
             "use --variant paper",

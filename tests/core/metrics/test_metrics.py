@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from strategies import rows
 
 from bpmcli.core.compare.truths import TRUTHS, simulate
-from bpmcli.core.data.binning import mass_edges, width_edges
 from bpmcli.core.data.sample import sample_from_confidences, sample_from_log_odds, sigmoid
 from bpmcli.core.metrics import METRICS, MetricOptions, measure
 from bpmcli.core.metrics.bin_table import bin_table
@@ -90,15 +89,6 @@ def test_debiased_bins_never_straddle_tied_values():
     assert found.details["bins"] == 2
 
 
-def test_edges_move_to_the_nearest_boundary_between_values():
-    sample = sample_from_confidences(np.repeat([0.6, 0.7, 0.8], [2, 4, 6]), np.ones(12))
-    assert mass_edges(sample, 3, whole_ties=True).tolist() == [0, 6, 12]  # 4 is as near to 2 as to 6; 8 is nearer to 6
-    assert mass_edges(sample, 4, whole_ties=True).tolist() == [0, 2, 6, 12]  # 3 is nearer to 2 than to 6
-    assert mass_edges(sample, 3).tolist() == [0, 4, 8, 12]
-    untied = sample_from_confidences(np.linspace(0.1, 0.9, 12), np.ones(12))
-    assert mass_edges(untied, 5, whole_ties=True).tolist() == mass_edges(untied, 5).tolist()
-
-
 def test_debiased_is_nearly_unbiased_with_ten_distinct_confidences():
     values = []
     for seed in range(60):
@@ -107,38 +97,6 @@ def test_debiased_is_nearly_unbiased_with_ten_distinct_confidences():
         rate = s + np.where(np.arange(10) % 2, -0.04, 0.04)[np.rint((s - 0.525) / 0.05).astype(int)]
         values.append(value("ece-debiased", s, rng.random(5000) < rate))
     assert np.mean(values) == pytest.approx(0.04, abs=0.003)
-
-
-@pytest.mark.parametrize("n_bins", [2, 3, 7, 10, 15, 20, 100])
-@pytest.mark.parametrize("kind", [np.float64, np.float32])
-def test_a_confidence_on_an_edge_belongs_to_the_bin_above(n_bins, kind):
-    on_edges = (np.arange(n_bins + 1) / n_bins).astype(kind)
-    between = (np.arange(n_bins) + 0.5) / n_bins
-    sample = sample_from_confidences(np.concatenate([on_edges, between]), np.zeros(2 * n_bins + 1))
-    positions, numbers = width_edges(sample, n_bins)
-    assert numbers.tolist() == list(range(n_bins))
-    assert np.diff(positions).tolist() == [2] * (n_bins - 1) + [3]  # the edge and the middle; the last also has 1
-    table = bin_table(sample, n_bins, "width")
-    assert [row["lower"] for row in table] == pytest.approx(np.arange(n_bins) / n_bins, abs=1e-15)
-    # Alone, each edge opens its own bin, however many bins there are.
-    alone = sample_from_confidences(on_edges, np.zeros(n_bins + 1))
-    for bins in (n_bins, 10 * n_bins, 1000 * n_bins):
-        _, numbers = width_edges(alone, bins)
-        assert numbers.tolist() == [*(np.arange(n_bins) * (bins // n_bins)), bins - 1][: numbers.size]
-    assert width_edges(alone, 10**9)[1][-1] == 10**9 - 1
-
-
-def test_bin_table_has_wilson_intervals():
-    from scipy.stats import binomtest
-
-    s, h = overconfident(400)
-    for binning in ("mass", "width"):
-        for row in bin_table(sample_from_confidences(s, h), 6, binning):
-            correct, n = round(row["accuracy"] * row["rows"]), round(row["rows"])
-            low, high = binomtest(correct, n).proportion_ci(0.95, method="wilson")
-            assert (row["accuracy_low"], row["accuracy_high"]) == pytest.approx((low, high), abs=1e-9)
-            assert row["lower"] <= row["confidence"] <= row["upper"]
-            assert row["gap"] == pytest.approx(row["accuracy"] - row["confidence"])
 
 
 def test_debiased_with_p_two_is_the_unbiased_square():
