@@ -61,11 +61,11 @@ def test_sweep_and_ks(levels, seed):
 
 @pytest.mark.parametrize("first_drop", [2, 9, 10, 11, 30, 75, 150])
 def test_sweep_stops_before_the_first_drop_wherever_it_is(first_drop):
-    # Accuracy rises in steps, and the last but one row is wrong: a drop appears once a bin holds few enough rows.
+    # One row is wrong: accuracy drops as soon as the first bin is too short to hold it.
     n = 300
     s = np.linspace(0.5, 0.99, n)
     h = np.ones(n)
-    h[-1 - n // first_drop] = 0
+    h[math.ceil(n / first_drop)] = 0
     value, n_bins = ece_sweep(s, h)
     got = found("ece-sweep", sample_from_confidences(s, h))
     assert got.details["bins"] == n_bins
