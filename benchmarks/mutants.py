@@ -43,8 +43,8 @@ TESTS = {
     "core/curves/averaged/tce.py": ["tests/core/curves/test_averaged_tce.py"],
     "core/curves/bpm.py": ["tests/core/curves/test_bpm_parts.py"],
     "cli/ci_gate.py": ["tests/cli/test_commands.py", "-k", "gate or baseline or fail_above or increase"],
-    "io/formats/npz_file.py": ["tests/io/test_numpy_files.py"],
-    "io/formats/csv_file.py": ["tests/io/test_text_files.py"],
+    "io/formats/npz_file.py": ["tests/io/formats/test_npz_file.py"],
+    "io/formats/csv_file.py": ["tests/io/formats/test_csv_file.py"],
 }
 """The tests that should notice a change of the module. They are few and quick, because they run once per mutant."""
 

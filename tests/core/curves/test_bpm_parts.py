@@ -128,7 +128,12 @@ def test_flat_curves_have_the_accuracy_asked_for():
 
 @pytest.mark.parametrize(
     ("variant", "counts", "large"),
-    [("paper", [600, 900], True), ("paper", [599, 900], False), ("paper", [600], False), ("authors", [600, 900], False)],
+    [
+        ("paper", [600, 900], True),
+        ("paper", [599, 900], False),
+        ("paper", [600], False),
+        ("authors", [600, 900], False),
+    ],
 )
 def test_which_samples_are_solved_coarse_first(variant, counts, large):
     assert bpm._is_large(variant, np.array(counts)) is large

@@ -178,7 +178,9 @@ def test_bins_of_the_authors_drop_the_remainder_and_the_last_bin():
     expected = []
     for count in range(5, 26, 2):
         size = 500 // count
-        expected += [(s[i * size : (i + 1) * size].mean(), h[i * size : (i + 1) * size].mean()) for i in range(count - 1)]
+        expected += [
+            (s[i * size : (i + 1) * size].mean(), h[i * size : (i + 1) * size].mean()) for i in range(count - 1)
+        ]
     np.testing.assert_allclose(np.transpose([found.confidences, found.accuracies]), expected, atol=1e-13)
     np.testing.assert_allclose(found.complements, 1 - found.confidences, atol=1e-13)
     assert found.mass.tolist() == [1.0] * len(expected)

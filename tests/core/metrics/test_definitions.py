@@ -189,7 +189,9 @@ def test_bin_table(binning, weighted):
             assert (row["lower"], row["upper"]) == pytest.approx((s[part[0]], s[part[-1]]), abs=1e-12)
             assert row["accuracy"] == pytest.approx(h[part].mean(), abs=0.05)  # ties at 1 are spread
         else:
-            assert (row["lower"] * 6, row["upper"] * 6) == pytest.approx((b := math.floor(s[part[0]] * 6 + 1e-9), b + 1))
+            assert (row["lower"] * 6, row["upper"] * 6) == pytest.approx(
+                (b := math.floor(s[part[0]] * 6 + 1e-9), b + 1)
+            )
     if binning == "mass":
         assert [row["rows"] for row in table] == pytest.approx([72, 72, 72, 72, 71, 71])
 
@@ -246,9 +248,10 @@ def test_noise_floor_is_a_summary_of_the_draws():
     assert floor.mean == pytest.approx(np.mean(draws))
     assert floor.high == pytest.approx(np.quantile(draws, 0.95))
     assert floor.p_value == pytest.approx((1 + np.sum(np.array(draws) >= observed)) / 31)
-    assert noise_floor(sample, ["ece"], MetricOptions(), runs=2)["ece"] == noise_floor(
-        sample, ["ece"], MetricOptions(), runs=2, seed=0
-    )["ece"]
+    assert (
+        noise_floor(sample, ["ece"], MetricOptions(), runs=2)["ece"]
+        == noise_floor(sample, ["ece"], MetricOptions(), runs=2, seed=0)["ece"]
+    )
 
 
 def test_noise_floor_of_a_metric_that_cannot_be_computed():

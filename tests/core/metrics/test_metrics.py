@@ -13,7 +13,6 @@ from strategies import rows
 from bpmcli.core.compare.truths import TRUTHS, simulate
 from bpmcli.core.data.sample import sample_from_confidences, sample_from_log_odds, sigmoid
 from bpmcli.core.metrics import METRICS, MetricOptions, measure
-from bpmcli.core.metrics.bin_table import bin_table
 from bpmcli.core.metrics.smoothing import SM_BISECTIONS, smooth_ece
 from bpmcli.errors import UsageError
 

@@ -1,0 +1,233 @@
+"""csv and tsv files, read and written directly: types, text that stays text, errors with their place."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from bpmcli.errors import DataError
+from bpmcli.io.formats import csv_file
+from bpmcli.io.formats.csv_file import CsvGzWriter, CsvReader, CsvWriter, TsvGzWriter, TsvReader, TsvWriter
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a.csv"
+
+
+def read(path: Path, text: str | bytes, written_as: str = "") -> CsvReader:
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    found = (TsvReader if path.suffix == ".tsv" else CsvReader)(str(path))
+    found.written_as = written_as
+    return found
+
+
+def values(found: CsvReader, name: str, numeric: bool = True) -> list:
+    return [v for b in found.batches([name], [name] if numeric else []) for v in np.asarray(b.columns[name]).tolist()]
+
+
+def passed(found: CsvReader, name: str) -> list:
+    return [v for batch in found.batches(["s"], ["s"], rest=True) for v in batch.passed[name].to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("start", "csv", "tsv"),
+    [
+        (b"a,b\n1,2\n", True, False),
+        (b"a\tb\n1\t2\n", False, True),
+        (b"\xef\xbb\xbf \r\na,b\n1\t2", True, False),
+        (b'{"a": 1}\n', False, False),
+        (b"[1, 2]\n", False, False),
+        (b'{"a":\t1}\n', False, False),
+        (b"a\n\t", True, False),
+    ],
+)
+def test_recognised_by_the_first_line(start, csv, tsv):
+    assert CsvReader.looks_like(start) is csv
+    assert TsvReader.looks_like(start) is tsv
+
+
+def test_numbers_types_and_missing_values(path):
+    found = read(path, "s,n,t,b\n0.5,1,NA,true\nNA,2,x,false\n")
+    assert list(found.columns) == ["s", "n", "t", "b"]
+    (batch,) = found.batches(["s", "t"], ["s"], rest=True)
+    assert np.asarray(batch.columns["s"])[0] == 0.5
+    assert np.asarray(batch.missing).tolist() == [False, True]
+    assert batch.columns["t"].tolist() == ["NA", "x"]  # type: ignore[union-attr]
+    assert batch.passed["b"].to_pylist() == [True, False]
+    assert batch.passed["n"].to_pylist() == [1, 2]
+    assert batch.passed["t"].to_pylist() == ["NA", "x"]
+
+
+def test_a_number_in_quotes_and_a_line_end_in_text(path):
+    found = read(path, 's,t\n"0.5","a\nb"\n0.25,"c ""d"", e"\n')
+    assert values(found, "s") == [0.5, 0.25]
+    assert passed(found, "t") == ["a\nb", 'c "d", e']
+
+
+@pytest.mark.parametrize("written_as", ["", ".csv", ".tsv.gz", ".parquet"])
+def test_text_stays_as_it_is_where_it_is_written_as_text(path, written_as):
+    found = read(path, "s,n,f,d,h\n0.5,007,1.50,2020-01-02,0x10\n0.5,8,2.50,2020-01-03,3\n", written_as)
+    text = written_as.startswith((".csv", ".tsv"))
+    assert passed(found, "n") == (["007", "8"] if text else [7, 8])
+    assert passed(found, "f") == (["1.50", "2.50"] if text else [1.5, 2.5])
+    assert passed(found, "d") == ["2020-01-02", "2020-01-03"]
+    assert passed(found, "h") == ["0x10", "3"]  # not 16
+
+
+def test_hexadecimal_letters_elsewhere_leave_numbers_alone(path):
+    found = read(path, "s,n,t\n0.5,7,0xff is text\n0.5,8,y\n")
+    assert passed(found, "n") == [7, 8]
+    assert found._hexadecimal() == set()
+    assert read(path, "s,a,b\n0.5,0X1F,10\n")._hexadecimal() == {"a"}
+
+
+@pytest.mark.parametrize(("text", "expected"), [("s\n90%\n 5.5 %\n", [90, 5.5]), ("s\n0.9\n0.5\n", [0.9, 0.5])])
+def test_percent_signs_are_left_out(path, text, expected):
+    assert values(read(path, text), "s") == pytest.approx(expected)
+
+
+def test_only_columns_of_text_are_looked_at_for_percent_signs(path):
+    found = read(path, "s,t,n\n0.5,x%,1\n")
+    assert [found._is_percent(name) for name in ("s", "t", "n")] == [False, True, False]
+    assert read(path, "t\nx\ny%\n")._is_percent("t") is False
+
+
+def test_an_empty_table_has_no_batches(path):
+    found = read(path, "s,h\n")
+    assert list(found.batches(["s"])) == []
+    assert CsvReader.written(str(path)) == (["s", "h"], 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no rows"),
+        ("s,h\n0.5,1\n0.5\n", "line 3 has 1 fields, the header 2"),
+        ("s;h\n0.5;1\n", "columns are separated by ';'"),
+        (b"s,t\n0.5,caf\xe9\n" * 3, r"is not text \(UTF-8\)"),
+        ("s\n0.5\nabc\n0.1\n", r"column 's' holds 'abc' \(row 2\), which is not a number"),
+    ],
+)
+def test_bad_files_are_refused_with_their_place(path, text, words):
+    with pytest.raises(DataError, match=words):
+        values(read(path, text), "s")
+
+
+def test_a_semicolon_in_one_of_several_names_is_a_name(path):
+    assert list(read(path, "a;b,c\n1,2\n").columns) == ["a;b", "c"]
+    assert list(read(path, "a\n1\n").columns) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("last", "words"),
+    [
+        ("0.5,x", r"column 'h' holds 'x' \(row 601\), which is not a whole number, as all before it are"),
+        ("0.5,1,2", "line 602 has 3 fields, the header 2"),
+        ("abc,1", r"column 's' holds 'abc' \(row 601\), which is not a number"),
+    ],
+)
+def test_errors_far_inside_name_their_row(path, monkeypatch, last, words):
+    monkeypatch.setattr(csv_file, "BLOCK", 1 << 10)
+    found = read(path, "s,h\n" + "0.5,1\n" * 600 + last + "\n")
+    with pytest.raises(DataError, match=words):
+        list(found.batches(["s", "h"], ["s"]))
+
+
+def test_bytes_that_are_not_text_far_inside(path, monkeypatch):
+    monkeypatch.setattr(csv_file, "BLOCK", 1 << 10)
+    found = read(path, b"s,t\n" + b"0.5,a\n" * 20_000 + b"0.5,\xff\n")
+    with pytest.raises(DataError, match=r"is not text \(UTF-8\)"):
+        list(found.batches(["s", "t"], ["s"]))
+
+
+def test_a_line_longer_than_a_block(path, monkeypatch):
+    monkeypatch.setattr(csv_file, "BLOCK", 1 << 10)
+    with pytest.raises(DataError, match="has a line of more than 0 MB"):
+        read(path, "s,t\n0.5," + "x" * 5000 + "\n" + "0.5,y\n" * 9)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [("double", "a number"), ("int64", "a whole number, as all before it are"),
+     ("bool", "true or false, as all before it are"), ("date32", "a date32, as all before it are")],
+)  # fmt: skip
+def test_what_was_expected_instead(kind, words):
+    assert csv_file._expected(kind) == words
+
+
+def test_errors_of_columns_without_a_name(path):
+    found = read(path, "s\n1\n")
+    with pytest.raises(DataError, match="column '#0' holds 'q', which"):
+        found._explain("In CSV column #0: CSV conversion error to double: invalid value 'q'")
+    found._explain("something else")  # is left as it is
+
+
+@pytest.mark.parametrize("block", [3, 1 << 22])
+@pytest.mark.parametrize("packed", [False, True])
+def test_written_rows_are_counted_outside_quotes(path, packed, block, monkeypatch):
+    text = b'a,"b\nc"\n1,"x\ny ""z"" \n"\n2,w\n"\n",4\n5,6\n'
+    path.write_bytes(gzip.compress(text) if packed else text)
+    opened = csv_file.opened_text
+
+    class InBlocks:
+        """Gives so many bytes at a time, whatever is asked for."""
+
+        def __init__(self) -> None:
+            self.raw = opened(str(path))
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_) -> None:
+            self.raw.close()
+
+        def read(self, _: int) -> bytes:
+            return self.raw.read(block)
+
+        def __getattr__(self, name: str):
+            return getattr(self.raw, name)
+
+    calls = iter([opened(str(path)), InBlocks()])
+    monkeypatch.setattr(csv_file, "opened_text", lambda _: next(calls))
+    assert CsvReader.written(str(path)) == (["a", "b\nc"], 4)
+
+
+@pytest.mark.parametrize(
+    ("writer", "suffix"), [(CsvWriter, ".csv"), (TsvWriter, ".tsv"), (CsvGzWriter, ".csv.gz"), (TsvGzWriter, ".tsv.gz")]
+)
+def test_what_is_written(tmp_path, writer, suffix):
+    path = tmp_path / f"a{suffix}"
+    out = writer(str(path), {})
+    out.write({"probs": np.array([[0.1, 0.9]]), "t": np.array(['q"x'])})
+    out.write({"probs": np.array([[0.25, 0.75]]), "t": np.array(["a,\tb"])})
+    out.close()
+    raw = path.read_bytes()
+    text = (gzip.decompress(raw) if suffix.endswith("gz") else raw).decode()
+    if "csv" in suffix:
+        assert text == 'prob_0,prob_1,t\n0.1,0.9,"q""x"\n0.25,0.75,"a,\tb"\n'
+    else:
+        assert text == 'prob_0\tprob_1\tt\n0.1\t0.9\t"q""x"\n0.25\t0.75\t"a,\tb"\n'
+
+
+@pytest.mark.parametrize("text", ["a\rb", "a\nb", "\r", "a"])
+def test_line_ends_in_text_are_quoted(path, text):
+    out = CsvWriter(str(path), {})
+    out.write({"t": np.array([text, "plain"]), "n": np.array([1, 2])})
+    out.close()
+    quoted = f'"{text}"' if text != "a" else text
+    assert path.read_bytes().decode() == f"t,n\n{quoted},1\nplain,2\n"
+    assert passed(read(path, path.read_bytes().replace(b"t,n", b"t,s")), "t") == [text, "plain"]
+
+
+def test_lists_and_objects_become_json(path):
+    out = CsvWriter(str(path), {})
+    out.write(
+        {"x": pa.array([None, {"a": 1}, None]), "l": pa.array([[1], [2, 3], None]), "t": pa.array(["[", None, ""])}
+    )
+    out.close()
+    assert path.read_text() == 'x,l,t\n,[1],[\n"{""a"": 1}","[2, 3]",\n,,\n'
