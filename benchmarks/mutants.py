@@ -8,9 +8,9 @@
 A mutant that no test notices shows a line that no test looks at, unless the change has no effect. Changes without an
 effect are listed with the reason in benchmarks/mutants_equivalent.txt and are not counted. Not part of CI.
 
-Modules and tests are imported once, in this process. Every mutant gets a child process, in which the code of the changed
-function replaces the original one, so that everything that imported the function sees the change. If the change lies
-outside of functions, the child imports the modules and tests again.
+Modules and tests are imported once, in this process. Every mutant gets a child process, in which the code of the
+changed function replaces the original one, so that everything that imported the function sees the change. If the
+change lies outside of functions, the child imports the modules and tests again.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ def run(tests: list[str], *more: str) -> int:
 
 
 def tests_pass(module: str, path: Path, mutant: Mutant | None, tests: list[str], seconds: float) -> bool:
-    """In a child: the change is put in place, and the tests run until the first fails. A child that hangs has failed."""
+    """In a child: the change is put in place, and the tests run until one fails. A child that hangs has failed."""
     child = os.fork()
     if not child:
         code = 1

@@ -219,15 +219,13 @@ def test_search_of_another_family_counts_every_evaluation(monkeypatch):
     assert bpm._search(constant(0.0), bins, bins, family, *BOX, FLAT).converged
 
 
-def test_extreme_accuracies_still_give_a_flat_start():
-    for accuracy, expected in ((1.0, -math.log(1e12 - 1)), (0.0, math.log(1e12 - 1)), (0.25, math.log(3))):
-        seen = []
-        old, bpm._multi_start = bpm._multi_start, lambda *args: seen.append(args[4])
-        try:
-            bpm._global_minimum(constant(0.0), None, None, BETA, accuracy, BOX)  # type: ignore[arg-type]
-        finally:
-            bpm._multi_start = old
-        assert seen[0] == pytest.approx([0.0, 0.0, expected], rel=1e-4)
+@pytest.mark.parametrize(
+    ("accuracy", "c"), [(1.0, -math.log(1e12 - 1)), (0.0, math.log(1e12 - 1)), (0.25, math.log(3))]
+)
+def test_extreme_accuracies_still_give_a_flat_start(monkeypatch, accuracy, c):
+    monkeypatch.setattr(bpm, "_multi_start", lambda *given: given[4])
+    flat = bpm._global_minimum(constant(0.0), None, None, BETA, accuracy, BOX)  # type: ignore[arg-type]
+    assert flat == pytest.approx([0.0, 0.0, c], rel=1e-4)
 
 
 def test_a_fit_that_did_not_converge_is_an_error(monkeypatch):

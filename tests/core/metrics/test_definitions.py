@@ -181,7 +181,7 @@ def test_bin_table(binning, weighted):
     s, h = s[np.argsort(s)], h[np.argsort(s)]
     parts = np.split(np.arange(430), np.cumsum([round(row["rows"]) for row in table])[:-1])
     for row, part in zip(table, parts, strict=True):
-        low, high = binomtest(int(round(row["accuracy"] * part.size)), part.size).proportion_ci(0.95, method="wilson")
+        low, high = binomtest(round(row["accuracy"] * part.size), part.size).proportion_ci(0.95, method="wilson")
         assert (row["accuracy_low"], row["accuracy_high"]) == pytest.approx((low, high), abs=1e-9)
         assert row["confidence"] == pytest.approx(s[part].mean())
         assert row["gap"] == pytest.approx(row["accuracy"] - row["confidence"])
