@@ -13,14 +13,14 @@ ROWS_PER_BIN = (20, 100)
 """Paper, appendix: bin counts in [N/100, N/20], so every bin has 20 to 100 rows."""
 
 SUMMARY_BINS = (600, 3000)
-"""From a summary, bin counts stop here, because finer bins would cut through cells. Moves the curve by < 5e-4."""
+"""The largest range of bin counts for a summary, whose cells finer bins would cut. It moves the curve by < 5e-4."""
 
 N_SCHEMES = 11
 """The authors' code takes eleven bin counts evenly spaced over that range."""
 
 
 EDGE_SLACK = 2.0**-23
-"""Relative rounding of float32: a confidence this close below an edge lies on it."""
+"""The relative rounding error of float32. A confidence that is below an edge by no more than this is on the edge."""
 
 
 class Bins(NamedTuple):
@@ -40,7 +40,7 @@ class Bins(NamedTuple):
 
 
 def array_split_edges(n: int, n_bins: int) -> Ints:
-    """Edges of numpy.array_split: sizes differ by at most one, the larger ones first."""
+    """The edges that numpy.array_split uses: bin sizes differ by at most one, and the larger bins come first."""
     size, extra = divmod(n, n_bins)
     i = np.arange(n_bins + 1)
     return i * size + np.minimum(i, extra)
@@ -62,12 +62,12 @@ def _bins(mass: Floats, lo: Sums, hi: Sums) -> Bins:
 
 
 def equal_mass_bins(sample: Sample, n_bins: int) -> Bins:
-    """The sorted sample in `n_bins` runs of equal mass (fewer when there are fewer rows)."""
+    """The sorted sample divided into `n_bins` bins of equal mass (into fewer when there are fewer rows)."""
     return make_bins(sample, n_bins, "mass")
 
 
 def make_bins(sample: Sample, n_bins: int, binning: str, whole_ties: bool = False) -> Bins:
-    """Bins by name: `mass`, or `width`: [k/B, (k+1)/B) of confidence, where the last one includes 1.
+    """The bins of a binning: `mass`, or `width` with bins [k/B, (k+1)/B) of confidence, the last of which includes 1.
 
     Empty bins are left out. A bin of equal mass may hold a part of the rows that share a confidence, with the same part
     of their correct rows; `whole_ties` moves its edges to the nearest boundary between distinct confidences.
@@ -82,14 +82,14 @@ def mass_edges(sample: Sample, n_bins: int, whole_ties: bool = False) -> Floats 
     """Positions in the sorted sample between which the bins of equal mass lie."""
     edges = array_split_edges(sample.n, min(n_bins, sample.n))
     if not whole_ties or sample.untied or sample.summarised:
-        return edges  # cells of a summary are close, not tied
+        return edges  # the rows in a cell of a summary are close to each other, not tied
     boundaries = sample.mass_before
     after = np.clip(np.searchsorted(boundaries, edges), 1, boundaries.size - 1)
     below = boundaries[after] - edges > edges - boundaries[after - 1]
     nearest = np.where(below, after - 1, after)
     nearest[[0, -1]] = 0, boundaries.size - 1
     snapped: Floats = boundaries[nearest]
-    # Several edges may share a boundary, and weights too small to add up leave boundaries equal.
+    # Several edges may move to the same boundary, and weights too small to change a sum leave boundaries equal.
     distinct: Floats = snapped[np.concatenate([[True], np.diff(snapped) > 0])]
     return distinct
 
@@ -97,8 +97,8 @@ def mass_edges(sample: Sample, n_bins: int, whole_ties: bool = False) -> Floats 
 def width_edges(sample: Sample, n_bins: int) -> tuple[Floats, Ints]:
     """Positions between which the non-empty bins of equal width lie, and the number of each of these bins.
 
-    A confidence exactly on an edge k/B belongs to the bin above it. Rounding, of a float32 confidence or on its way
-    through log-odds, may have put it just below, so bins begin EDGE_SLACK before their edge.
+    A confidence exactly on an edge k/B belongs to the bin above it. Rounding, to float32 or in the
+    conversion to log-odds, may have moved it just below, so bins begin EDGE_SLACK before their edge.
     """
     if n_bins <= sample.mass.size:
         edges = np.arange(1, n_bins) / n_bins
@@ -112,7 +112,7 @@ def width_edges(sample: Sample, n_bins: int) -> tuple[Floats, Ints]:
         starts = np.concatenate([[0], np.flatnonzero(np.diff(number)) + 1])
         numbers = number[starts]
     positions = sample.mass_before[np.append(starts, sample.mass.size)]
-    filled = np.diff(positions) > 0  # weights too small to add up make a bin empty
+    filled = np.diff(positions) > 0  # weights too small to change a sum leave a bin empty
     return positions[np.append(True, filled)], numbers[filled]
 
 

@@ -95,7 +95,7 @@ def reduce_logits(logits: npt.NDArray[np.generic], first_row: int = 0) -> Reduce
         lost = ~((np.abs(peak) <= PLAIN_LIMIT) & (rest > SMALLEST_REST))
         if lost.any():
             rows = np.flatnonzero(lost)
-            with np.errstate(over="ignore"):  # as far below as -inf
+            with np.errstate(over="ignore"):  # a difference that overflows is -inf, which is as good as any
                 relative = z[rows].astype(np.float64) - peak[rows, None]
             margin[rows] = _minus_log(_one_pass(relative, buffer[: rows.size]).rest)
         if several:

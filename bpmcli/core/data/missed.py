@@ -11,7 +11,7 @@ from bpmcli.core.data.row_order import row_hashes
 from bpmcli.core.data.sample import Floats, Ints
 
 MOST_VALUES = 4_000_000
-"""Scores that are kept at most, 32 MB: enough wrong rows to determine one temperature."""
+"""At most this many scores are kept (32 MB): enough wrong rows to determine one temperature."""
 
 
 class Missed(NamedTuple):
@@ -23,7 +23,7 @@ class Missed(NamedTuple):
     weights: Floats | None
 
     def few(self) -> Missed:
-        """At most MOST_VALUES scores. Which rows stay depends on what they hold, not on their order."""
+        """At most MOST_VALUES scores. Which rows are kept depends on their values, not on their order."""
         most = max(1, MOST_VALUES // self.logits.shape[1])
         if self.labels.size <= most:
             return self
@@ -36,7 +36,7 @@ class Missed(NamedTuple):
 
 
 def joined_missed(parts: Sequence[Missed | None]) -> Missed | None:
-    """The wrong rows of several parts; None if one does not have them, or has other classes."""
+    """The wrong rows of several parts as one; None if a part lacks them or has another number of classes."""
     there = [part for part in parts if part is not None]
     if len(there) < len(parts) or len({part.logits.shape[1] for part in there}) != 1:
         return None

@@ -1,4 +1,4 @@
-"""One order for rows that depends only on what they hold, not on where they stand in the file."""
+"""An order of the rows that depends only on their values, not on their positions in the file."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 def canonical_order(rows: Rows) -> Ints:
-    """Positions that sort the rows by confidence, then by everything else that they hold.
+    """Positions that sort the rows by confidence, then by all their other values.
 
-    Rows that tie in all of it are equal, so it does not matter which comes first. Random splits drawn in this
-    order, and sums taken in it, are the same to the last bit in whatever order the file has its rows.
+    Rows that tie in every value are equal, so it does not matter which comes first. Random splits drawn in this
+    order, and sums taken in it, are the same to the last bit, whatever the order of the rows in the file.
     """
     parts = [rows.weights, rows.labels, rows.predictions, rows.hits, rows.log_odds]
     keys = [part for part in parts if part is not None]

@@ -68,7 +68,7 @@ class Rows:
         )  # fmt: skip
 
     def by_group(self) -> Iterator[tuple[str, Rows]]:
-        """The rows of each group, by name; a group without any weight is none."""
+        """The rows of each group, by name; a group whose weights are all zero is left out."""
         if self.groups is None:
             raise DataError("these rows have no groups")
         for name, index in self.groups.positions():
@@ -77,7 +77,7 @@ class Rows:
 
 
 class SummarisedRows(Rows):
-    """Rows of which only the summary is known: a sample and its target, without single rows."""
+    """Rows of which only a summary is known: there is a sample and its target, but no single rows."""
 
     def __init__(self, sample: Sample, target: str, tables: Mapping[str, Summary] | None = None) -> None:
         """`tables`: the summaries of the groups, if they were summarised separately."""
@@ -120,7 +120,7 @@ def facts_of(rows: Rows, sample: Sample) -> dict[str, Any]:
 
 
 def positions(keys: npt.NDArray[Any] | Categorical) -> Iterator[tuple[str, Ints]]:
-    """Every value among the keys, in order, with the positions that hold it."""
+    """Every distinct key, in order, with the positions at which it occurs."""
     if isinstance(keys, Categorical):
         yield from keys.positions()
         return

@@ -81,7 +81,7 @@ class Sample:
 
     @cached_property
     def one_outcome(self) -> str | None:
-        """`hits` or `misses` if all rows are the same. Decided cell by cell, because sums of weights are rounded."""
+        """`hits` if all rows are correct, `misses` if all are wrong. Tested cell by cell, as sums of weights are rounded."""
         if not self.hits.any():
             return "misses"
         return "hits" if bool((self.hits >= self.mass * (1.0 - 1e-14)).all()) else None
@@ -105,12 +105,12 @@ class Sample:
 
     @cached_property
     def saturated(self) -> float:
-        """Share of rows whose confidence float64 cannot tell from 0 or 1."""
+        """Share of rows whose confidence rounds to 0 or 1 in float64."""
         return float(np.sum(self.mass[np.abs(self.log_odds) > ROUNDS_TO_ONE])) / self.n
 
     @cached_property
     def mass_before(self) -> Floats:
-        """Mass in front of each cell, and the total at the end."""
+        """The mass before each cell, and the total mass at the end."""
         return np.arange(self.n + 1.0) if self.untied else _cumulative(self.mass)
 
     @cached_property
@@ -121,7 +121,7 @@ class Sample:
         return Sums(_cumulative(s), _cumulative(q[::-1])[::-1], _cumulative(self.hits))
 
     def sums_before(self, positions: Floats | Ints) -> Sums:
-        """Cumulative confidence and hits before each position (0…n), complement behind it."""
+        """Sums of the confidences and hits before each position (0…n), and of the complements after it."""
         if self.untied:
             index = positions.astype(np.int64)
             return Sums(*(c[index] for c in self._cumulative))
@@ -153,7 +153,7 @@ def sigmoid(x: Floats) -> Floats:
 
 
 def sigmoid_pair(x: Floats) -> tuple[Floats, Floats]:
-    """(sigmoid(x), sigmoid(-x)) from a single exponential: a probability and its complement, both exact."""
+    """(sigmoid(x), sigmoid(-x)) from one exponential: a probability and its complement, both to full precision."""
     e = np.exp(-np.abs(x))
     # Not e · near: its rounding would let a curve fall by one unit in the last place.
     near, far = 1.0 / (1.0 + e), e / (1.0 + e)
