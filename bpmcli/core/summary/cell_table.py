@@ -9,7 +9,7 @@ from bpmcli.core.data.sample import Floats, Ints
 from bpmcli.core.summary.grid import CHUNK, LOW_BITS, Values, insets
 
 ROWS_A_PLACE = 1 << 20
-"""So many rows fit into one int64: the sum of their low bits stays below bit _COUNT_AT, their number is above it."""
+"""The rows that one int64 can count: the sum of their low bits is below bit _COUNT_AT, their number above it."""
 
 _COUNT_AT = LOW_BITS + 20
 
@@ -33,7 +33,7 @@ class CellTable:
         return np.float64 if self.weighted else np.int64
 
     def make_room(self, depths: int) -> int:
-        """Make room for rows of so many depths. Returns the number of depths that there is room for."""
+        """Make room for rows of this many depths. Returns the number of depths that there is room for now."""
         more = depths - int(self._fresh.shape[1])
         if more > 0:
             self._fresh = np.pad(self._fresh, ((0, 0), (0, more)))

@@ -129,7 +129,7 @@ class Distinct:
 
 
 def _at_least(codes: Ints) -> int:
-    """A lower bound of the number of distinct values, and nearly that number: the occupied slots of a hash table."""
+    """The occupied slots of a hash table: close to the number of distinct values, and never more than it."""
     taken = np.zeros(1 << _SLOT_BITS, dtype=bool)
     taken[_slots(codes, _SLOT_BITS)] = True
     return int(np.count_nonzero(taken))

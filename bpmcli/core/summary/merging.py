@@ -9,7 +9,7 @@ from typing import TypeVar
 from bpmcli.core.summary.summary import Accumulator, Summary
 
 FAN_IN = 32
-"""Summaries merged at a time; part of the result's definition when rows are weighted."""
+"""How many summaries are merged at a time. With weights the last bits of the result depend on it."""
 
 T = TypeVar("T")
 

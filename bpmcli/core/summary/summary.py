@@ -42,7 +42,7 @@ from bpmcli.core.summary.grid import (
 from bpmcli.errors import DataError
 
 BARE_FLOOR = 2.0**-54
-"""m of a confidence that is exactly 0 or 1: the largest that float64 rounds to it (BARE_LIMIT in log-odds)."""
+"""The m that stands for a confidence of exactly 0 or 1: the largest that float64 rounds to it (see BARE_LIMIT)."""
 
 _MOST = 1 << (62 - KEPT_BITS + MANTISSA_BITS)  # rows a cell can take before its sum overflows: 10^12
 
@@ -133,7 +133,7 @@ def edge_bound(sample: Sample, n_bins: int = 15) -> float:
 
 
 class Accumulator:
-    """Adds rows and summaries: by distinct value while there are few, by cell from then on."""
+    """Adds up rows and summaries: by distinct value while there are few of them, by cell from then on."""
 
     def __init__(self, weighted: bool = False) -> None:
         self.n = 0
