@@ -112,7 +112,7 @@ FAMILIES: dict[str, Family] = {}
 
 
 def family_named(name: str) -> Family:
-    """The family, or a usage error that lists what there is."""
+    """The family with this name; raises a UsageError that lists the known names."""
     return FAMILIES[known_name(name, FAMILIES, "curve family")]
 
 

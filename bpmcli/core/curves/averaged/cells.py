@@ -1,4 +1,4 @@
-"""The sample in at most a few hundred cells of log-odds: everything an averaged fit looks at, whatever N is."""
+"""The sample reduced to at most a few hundred cells of log-odds, which is all that an averaged fit uses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bpmcli.core.data.sample import BARE_LIMIT, Floats, Ints, Sample
 
 CELL = 1 / 8
 KNEE = 4.0
-"""Cells are ⅛ wide up to ±4 in log-odds, then widen with |x|. Mean log-odds are kept, so g moves by less than 1e-4."""
+"""Cells are ⅛ wide up to log-odds of ±4 and widen beyond. They keep their mean log-odds, so g moves by < 1e-4."""
 
 MASS_CELLS = 128
 """No cell holds rows from two different 128ths of the sorted sample."""
@@ -28,7 +28,7 @@ class Cells:
 def cells_for_fit(sample: Sample) -> Cells:
     """Merge neighbouring cells of the sample, keeping their mean log-odds.
 
-    Log-odds are clipped at ±37.4: 1 − 1e-16 and 1 claim the same, and no curve should bend for the difference.
+    Log-odds are clipped at ±37.4: 1 − 1e-16 and 1 mean the same, and no curve should bend because of the difference.
     """
     x, starts = np.clip(sample.log_odds, -BARE_LIMIT, BARE_LIMIT), cell_starts(sample)
     mass = np.add.reduceat(sample.mass, starts)

@@ -43,7 +43,7 @@ NEGLIGIBLE = 1e-3
 """Components with less than this share of the weight are left out of the curve."""
 
 LEAST_DROP = 8.0
-"""A drawn curve with d parameters that is 8 + d nats less likely than the best is rejected: P < 0.001 by its χ²."""
+"""A drawn curve with d parameters is rejected if it is 8 + d nats less likely than the best: P < 0.001 by χ²."""
 
 SPREAD = 0.96
 """A 95 % interval takes the quantiles of the draws at ±1.96 × 0.96 standard deviations: see `tails`."""
@@ -72,7 +72,7 @@ class Mixture:
         return replace(self.curve, stretch=stretch_that_falls(self.curve.components, self.curve.weights, self.cells))
 
     def draws(self, log_odds: Floats | None, runs: int, rng: np.random.Generator) -> Floats:
-        """Curves from the posterior, in log-odds: an array of shape (runs, n). None means at the cells themselves.
+        """Curves drawn from the posterior, in log-odds: an array of shape (runs, n). `None` means at the cells.
 
         A component is drawn in proportion to its weight. Around its optimum, η moves to first order as
         θ ~ N(θ̂, H⁻¹) moves it: where θ runs along a curved ridge, η of a drawn θ would leave the ridge.

@@ -16,7 +16,7 @@ from bpmcli.core.data.sample import Floats
 
 STEPS = 60
 TOLERANCE = 1e-3
-"""Nats that a further Newton step could gain: θ is then within 5 % of a posterior standard deviation."""
+"""The fit ends when a Newton step would gain fewer nats: θ is then within 5 % of a posterior standard deviation."""
 HOPELESS = 25.0
 """A component that is this many nats behind the best of its batch will carry no weight, so it is left where it is."""
 
@@ -41,7 +41,7 @@ class _State(NamedTuple):
     gradient: Floats
     information: Floats
     bend: Floats
-    """Diagonal of what the information lacks of the Hessian."""
+    """Diagonal of the Hessian minus the information: the second-order part that Fisher scoring leaves out."""
     likelihood: Floats
 
     def of(self, active: Floats) -> _State:
