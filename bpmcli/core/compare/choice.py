@@ -15,7 +15,7 @@ from bpmcli.core.data.rows import EVENT, Rows
 from bpmcli.errors import FitError
 
 AUTO = "auto"
-"""The name by which `fit` is asked to choose."""
+"""The method name that asks `fit` to choose."""
 
 FOLDS = 5
 

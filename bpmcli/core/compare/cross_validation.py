@@ -42,7 +42,7 @@ class Contest:
 
 
 class Outcome(NamedTuple):
-    """The scores of one split."""
+    """The scores of every method on one split of the rows."""
 
     role: str
     fitted: int
@@ -50,13 +50,13 @@ class Outcome(NamedTuple):
     scored: int
     """Evaluation rows."""
     scores: dict[str, Scores]
-    """By method, without those that could not be fitted."""
+    """Scores by method, without the methods that could not be fitted."""
     failures: dict[str, str]
-    """By method: why it could not be fitted."""
+    """By method, the reason why it could not be fitted."""
 
 
 def applicable(methods: Sequence[str], rows: Rows) -> tuple[list[str], list[str]]:
-    """Methods that these rows suffice for, and those that need the scores of all classes, which are missing here."""
+    """The methods that these rows can be fitted with, and those that need the scores of all classes, which they lack."""
     bare = rows.logits is None and rows.target != EVENT
     left_out = [name for name in methods if bare and method_named(name).needs_distribution]
     return [name for name in methods if name not in left_out], left_out

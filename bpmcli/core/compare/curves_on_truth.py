@@ -30,7 +30,7 @@ Mapped = Callable[[Floats], Pair]
 
 
 def curve_methods(wanted: Sequence[str] | None = None) -> list[str]:
-    """Every method that needs confidences only, after the paper's two; or those that were asked for."""
+    """The methods to compare: by default the paper's two, then every method that needs confidences only."""
     known = [name for name, entry in METHODS.items() if not entry.needs_distribution]
     if wanted is None:
         return [REFERENCE, MEAN, *(name for name in known if name != REFERENCE)]
@@ -165,7 +165,7 @@ def _paired(values: Floats, reference: Floats) -> tuple[float | None, float | No
     if not difference.size:
         return None, None
     better = float((difference < 0).mean())
-    # No difference at all, or a single pair, tells nothing.
+    # A single pair, or pairs that are all equal, cannot be tested.
     if difference.size < 2 or not difference.any():
         return better, None
     return better, float(wilcoxon(difference).pvalue)

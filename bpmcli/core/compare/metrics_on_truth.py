@@ -24,13 +24,13 @@ class Draw:
 
 @dataclass(frozen=True)
 class Simulations:
-    """Where the data sets come from: every one has a stream of its own, so neither order nor workers matter."""
+    """The source of the data sets. Each has its own random stream, so neither their order nor the workers matter."""
 
     truths: Mapping[str, AnyTruth]
     seed: int = 0
 
     def identity(self, draw: Draw) -> str:
-        """The same for the same data set, whatever its file is called."""
+        """The random stream of a data set. It does not depend on the name of a truth's file."""
         truth = self.truths[draw.truth]
         return f"{truth.identity or truth.name} {draw.n} {draw.run}"
 
@@ -49,7 +49,7 @@ def draws(truths: Iterable[str], sizes: Sequence[int], runs: int) -> list[Draw]:
 
 
 Values = Mapping[str, float | None]
-"""What one data set gave, by metric or method; None where it could not be had."""
+"""The values of one data set, by metric or method; None where there is none."""
 
 
 @dataclass(frozen=True)

@@ -17,29 +17,29 @@ from bpmcli.core.compare.metrics_on_truth import Draw, Values, by_cell
 from bpmcli.core.data.sample import Floats
 
 PARAMETERS = 3
-"""Of the paper's curve."""
+"""The number of parameters of the paper's curve."""
 
 
 @dataclass(frozen=True)
 class Need:
-    """What one method needs on one truth. None: not reached with the largest size."""
+    """The rows that one method needs on one truth; None if the largest size is not enough."""
 
     truth: str
     method: str
     n_mean: int | None
     """Rows for a mean error of ε."""
     n_sure: int | None
-    """Rows for an error of ε in a share 1 − δ of the runs, which is what the theorem speaks of."""
+    """Rows for an error of at most ε in a share 1 − δ of the runs, as in the theorem."""
     bpm_share: float | None
-    """The rows bpm needs (n_sure), as a share of these."""
+    """The rows that bpm needs, divided by the rows that this method needs (`n_sure` of both)."""
     claim: float | None
-    """That share by the paper: 3/B."""
+    """The same share according to the paper: 3/B."""
     bound: int | None
-    """The paper's sufficient size."""
+    """The number of rows that suffices according to the paper."""
     held: float | None
     """Share of runs within ε at the simulated size nearest to that bound, if it is within a tenth of it."""
     best_error: float | None
-    """Mean error at the largest size: what is left is bias."""
+    """Mean error at the largest size, where it is mostly bias."""
 
 
 def sufficient_rows(parameters: int, error: float, delta: float) -> int:
@@ -48,9 +48,9 @@ def sufficient_rows(parameters: int, error: float, delta: float) -> int:
 
 
 def rows_needed(sizes: Sequence[int], errors: Sequence[float], target: float) -> int | None:
-    """The size from which on the error stays at the target or below, straight between sizes on log axes.
+    """The size from which on the error does not exceed the target, interpolated linearly on log axes.
 
-    The smallest size when that is enough already.
+    The smallest size if the error never exceeds the target; None if it does so at the largest size.
     """
     order = np.argsort(sizes)
     n, e = np.array(sizes, dtype=float)[order], np.array(errors)[order]
@@ -64,7 +64,7 @@ def rows_needed(sizes: Sequence[int], errors: Sequence[float], target: float) ->
         return int(n[i + 1])
     t = math.log(e[i] / target) / math.log(e[i] / e[i + 1])
     found = math.exp(math.log(n[i]) + t * math.log(n[i + 1] / n[i]))
-    return math.ceil(found * (1 - 1e-9))  # 200.00000000000003 rows are 200
+    return math.ceil(found * (1 - 1e-9))  # rounding: 200.00000000000003 rows are 200
 
 
 def needs(done: Sequence[tuple[Draw, Values]], error: float, delta: float) -> list[Need]:

@@ -20,14 +20,14 @@ from bpmcli.core.compare.scores import loss
 from bpmcli.core.data.sample import Floats
 
 LEVEL = 0.05
-"""One-sided, with Holm's correction for as many tests as there are other methods."""
+"""Level of the one-sided tests, with Holm's correction for the number of other methods."""
 
 BEST, CLOSE = "best", "not significantly worse"
 
 
 @dataclass(frozen=True)
 class CalibratorScore:
-    """One method's score; None where it failed, and then why."""
+    """One method's score; its value is None if the method failed, and `reason` says why."""
 
     method: str
     score: str
@@ -36,12 +36,12 @@ class CalibratorScore:
     value: float | None
     standard_error: float | None
     p_value: float | None
-    """Of being no worse than the best, corrected for the number of methods."""
+    """P-value of the hypothesis that the method is as good as the best, corrected for the number of methods."""
     mark: str
     draws: int
-    """Splits it was scored on."""
+    """Splits on which the method was scored."""
     failed: int
-    """Splits on which it could not be fitted. One is enough to have no value: the others were the easy ones."""
+    """Splits on which the method could not be fitted. After one failure there is no value, as the rest were easier."""
     reason: str | None
 
 
@@ -123,11 +123,11 @@ class Rank:
     method: str
     score: str
     calibration_rows: int | None
-    """Of a learning curve; None where every input has its own number."""
+    """Calibration rows, in a learning curve; None where every input has its own number of them."""
     mean_rank: float
     """1 is best; ties share their ranks, a failed fit is last."""
     inputs: int
-    """Where the method could be used at all."""
+    """The number of inputs on which the method could be used."""
     best: int
     """Inputs on which it was best."""
     close: int

@@ -21,7 +21,7 @@ from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, sample_from_log_odds
 from bpmcli.core.metrics import METRICS, MetricOptions, everyday_metrics, measure
 
 Scores = dict[str, float | None]
-"""By name; None where a score cannot be computed."""
+"""Scores by name; None where a score cannot be computed."""
 
 PROPER = {
     "brier": "mean squared error of the confidence",

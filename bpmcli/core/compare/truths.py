@@ -17,7 +17,7 @@ from bpmcli.errors import UsageError
 
 
 class TrueCurve(Protocol):
-    """A preset curve: a member of a family, or any fitted calibrator."""
+    """The true calibration curve: a curve of a family, or any fitted calibrator."""
 
     def __call__(self, log_odds: Floats) -> Pair: ...
 
@@ -26,7 +26,7 @@ class TrueCurve(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class EmpiricalDensity:
-    """The confidences of a file, each as likely as it is frequent there. The hits are not used."""
+    """The distribution of the confidences in a file. Whether its rows are correct is not used."""
 
     sample: Sample
 
@@ -43,10 +43,10 @@ class Truth(Generic[D_co]):
     curve: TrueCurve
     density: D_co
     identity: str = ""
-    """What the draws hang on, where the name is that of a file: its checksum."""
+    """For a truth from a file: its checksum, on which the random draws depend instead of the file's name."""
 
     def tce(self, p: float = 1.0) -> float:
-        """The exact true calibration error; under a file's confidences, their mean of |g(ŝ) − ŝ|^p."""
+        """The exact true calibration error: an integral under a Beta density, a mean over the confidences of a file."""
         if isinstance(self.density, BetaDensity):
             return tce_beta(self.curve, self.density, p)
         return tce_empirical(self.curve, self.density.sample, p)
@@ -68,7 +68,7 @@ TRUTHS: dict[str, Truth[BetaDensity]] = {
 
 
 MOST_ROWS = 10**9
-"""Drawn in memory: beyond this, simulate parts with several seeds."""
+"""Rows are drawn in memory. For more than this, simulate several files with different seeds."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def truth_by_name(name: str) -> Truth[BetaDensity]:
 
 
 MOST_EXTREME = 1e-6
-"""Beyond it a Beta distribution is a point, and no panel of the integral sees it."""
+"""Parameters below this or above its inverse make a Beta distribution so narrow that the integral would miss it."""
 
 
 def parse_beta(text: str) -> BetaDensity:
