@@ -1,7 +1,7 @@
 """The same functions on a dask cluster: `--engine dask --scheduler ADDRESS`, or a local cluster without one.
 
-Every file is one task. A task that fails is tried again, one whose worker is lost runs elsewhere; a file's
-summary is one value under one key, so whatever is computed twice is still counted once.
+Every file is one task. A task that fails is tried again, and a task whose worker is lost runs on another worker.
+A file's summary is one value under one key, so a summary that is computed twice is still counted once.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from bpmcli.engines.local import Scale
 
 RETRIES = 2
-"""Further attempts at a file before it is reported."""
+"""How often a failed file is tried again before the failure is reported."""
 
 SILENT = str(dict.fromkeys(("distributed", "distributed.client", "tornado.application", "asyncio"), "critical"))
-"""dask's setting of its loggers."""
+"""The configuration that silences dask's loggers."""
 
 WORKER_SETTINGS = {"distributed.nanny.pre-spawn-environ": {}, "distributed.worker.profile.enabled": False}
 """dask starts workers with MALLOC_TRIM_THRESHOLD_ set, which makes glibc return every large array to the system and
 fault its pages in again. Without it and without the profiler `metrics` took about 40 % less processor time; which of
-the two matters was not isolated. The number of threads we set ourselves."""
+the two matters was not isolated. bpmcli sets the number of threads itself."""
 
 
 @contextmanager
 def connected(scale: Scale) -> Iterator[Any]:
-    """A client of the scheduler; without one, of a cluster of processes on this machine."""
+    """A client of the given scheduler, or of a new cluster of processes on this machine."""
     if not os.environ.get("BPMCLI_DEBUG"):
-        # By the environment, which dask's worker processes share: a worker whose heart beats while the cluster
-        # closes logs a traceback. What goes wrong with a task comes back as its result.
+        # Set in the environment, which dask's worker processes inherit: a worker that sends a heartbeat while the
+        # cluster closes logs a traceback. The failure of a task is not lost, because it comes back as its result.
         os.environ.setdefault("DASK_DISTRIBUTED__LOGGING", SILENT)
     try:
         import dask
@@ -55,11 +55,11 @@ def connected(scale: Scale) -> Iterator[Any]:
             yield client
         return
     options: dict[str, Any] = {"n_workers": scale.workers, "threads_per_worker": 1, "silence_logs": 50}
-    # No dashboard. Its server starts all the same, and warns if another cluster has its usual port.
+    # No dashboard. Its server starts nevertheless, and would warn if another cluster used the default port.
     options |= {"dashboard_address": None, "scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"}}
     with ExitStack() as stack:
-        # Half a cluster cannot be closed without noise: an interrupt waits until it is whole. The workers never get
-        # one from the terminal; they are told to stop.
+        # A cluster that has only half started prints errors when it closes, so interrupts wait until it has started.
+        # Workers never receive an interrupt from the terminal; they are told to stop.
         with interrupts_held({signal.SIGINT}), _termination_held(), dask.config.set(WORKER_SETTINGS):
             client = stack.enter_context(Client(stack.enter_context(LocalCluster(**options))))
         yield client
@@ -67,7 +67,7 @@ def connected(scale: Scale) -> Iterator[Any]:
 
 @contextmanager
 def _termination_held() -> Iterator[None]:
-    """The same for SIGTERM, but the cluster's processes must obey it."""
+    """Holds SIGTERM back as well, but only in this process: the processes of the cluster must still obey it."""
     caught: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, frame: caught.append(number))
     try:
@@ -85,21 +85,21 @@ def work(function: Callable[[Any], Any], items: Sequence[Any], scale: Scale) -> 
         futures = [_submit(client, OnWorker(function), item) for item in located]
         futures.reverse()
         for item in items:
-            # Let go of each result once it is here, so that the cluster forgets it.
+            # Drop each future once its result is here, so that the cluster can free the result.
             yield _result(futures.pop(), item)
 
 
 def merged(
     function: Callable[[Any], Any], plan: Sequence[Sequence[Any]], merge: Callable[[Sequence[Any]], Any], scale: Scale
 ) -> Any:
-    """`function` over the pieces of every file, merged per file, then along the tree every engine uses."""
+    """`function` over the pieces of every file; results are merged per file, then along the tree of all engines."""
     located = [[Located.of(piece) for piece in pieces] for pieces in plan]
     with connected(scale) as client:
         leaves = [[_submit(client, OnWorker(function), piece) for piece in pieces] for pieces in located]
         futures = [_tree(client, merge, pieces) for pieces in leaves]
         found = _result(_tree(client, merge, futures), None)
         if isinstance(found, BpmError):
-            # A failed leaf fails its whole branch: say which file it was.
+            # If one file fails, everything merged with it fails too: report the file itself.
             for pieces, file in zip(plan, leaves, strict=True):
                 for piece, future in zip(pieces, file, strict=True):
                     if future.status == "error":
@@ -110,7 +110,7 @@ def merged(
 
 
 class Located(NamedTuple):
-    """An item, and how its file looks here: a worker must read the same file, not another one of that name."""
+    """An item with the size and a checksum of its file, so that a worker can tell if it sees another file."""
 
     item: Any
     size: int = 0
@@ -118,7 +118,7 @@ class Located(NamedTuple):
 
     @classmethod
     def of(cls, item: Any) -> Located:
-        """With an absolute path: a worker has a working directory of its own."""
+        """The item with an absolute path, because a worker has its own working directory."""
         inner = getattr(item, "item", item)
         if not isinstance(inner, Input) or is_remote(inner.path):
             return cls(item)
@@ -129,12 +129,12 @@ class Located(NamedTuple):
         try:
             return found._replace(size=os.path.getsize(inner.path), head=_head(inner.path))
         except OSError:
-            return found  # whoever reads it will say what is wrong
+            return found  # the reader will report what is wrong
 
 
 @dataclass(frozen=True)
 class OnWorker:
-    """A function over items that runs only where the files are the user's."""
+    """Calls a function on a worker, after checking that the worker sees the same file as the user."""
 
     function: Callable[[Any], Any]
 

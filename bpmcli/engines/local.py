@@ -1,4 +1,4 @@
-"""The same function over many items: in this process, or in a pool of them. Results keep their order."""
+"""Calls a function for many items, in this process or in a pool of processes. Results keep their order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 class Scale(NamedTuple):
-    """Where to work, and whether on rows or on a summary."""
+    """Where tasks run, and whether they use rows or a summary."""
 
     jobs: int = 1
     mode: str = "auto"
@@ -34,7 +34,7 @@ class Scale(NamedTuple):
         return dask.work(function, items, self)
 
     def each(self, task: Any, items: Sequence[Any]) -> Iterator[Any]:
-        """The same for a task over files; idle workers share large files."""
+        """The same for a task over files. If there are more workers than files, they share the large files."""
         idle = self.workers > 1 and len(items) < 2 * self.workers
         if not idle or self.mode == "exact" or getattr(task, "distributions", False):
             return self.run(task, items)
@@ -50,12 +50,12 @@ def name_of(item: Any) -> str:
 
 
 def outcome(function: Callable[[Item], Result], item: Item) -> Result | BpmError:
-    """A bad item is a result too: it must not stop the others."""
+    """The function's result, or its error as a result: a bad item must not stop the others."""
     try:
         return function(item)
     except BpmError as error:
         return error
-    except BrokenPipeError:  # the reader of standard output has gone: nobody wants the rest
+    except BrokenPipeError:  # the reader of standard output has closed it, so the rest is not needed
         raise
     except Exception as error:
         if isinstance(error, OSError) and error.strerror:
@@ -86,5 +86,5 @@ def _chunk(items: int, jobs: int) -> int:
 
 
 def first_error(results: Iterable[Any]) -> BpmError | None:
-    """The first failure among outcomes."""
+    """The first error among the results, if there is one."""
     return next((r for r in results if isinstance(r, BpmError)), None)

@@ -1,6 +1,6 @@
-"""A pool of processes that leaves nothing behind: not when it is interrupted, not when its parent is killed.
+"""A pool of processes that leaves nothing behind, even if it is interrupted or its parent is killed.
 
-Not concurrent.futures: there a worker that dies takes the whole pool with it. Here every worker has a pipe of its
+Written by hand because in concurrent.futures a worker that dies breaks the whole pool. Here every worker has a pipe of its
 own, so the item that killed it is known. That item fails, a new worker takes its place, and the rest is done.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 from bpmcli.errors import BpmError, DataError
 
 GRACE = 10.0
-"""Seconds for workers to remove their temporary files and end."""
+"""Seconds in which workers may remove their temporary files and end."""
 
 TERMINATED = 128 + signal.SIGTERM
 
@@ -43,7 +43,7 @@ class _Worker:
 
     def give(self, places: Sequence[int], items: Sequence[Any]) -> None:
         self.todo.extend(places)
-        with suppress(OSError):  # it has died: found when its result is due
+        with suppress(OSError):  # the worker has died, which is noticed when its result is due
             self.pipe.send([items[place] for place in places])
 
     def receive(self) -> Any:
@@ -57,7 +57,7 @@ class _Worker:
 def map_processes(
     function: Callable[[Any], Any], items: Sequence[Any], jobs: int, chunk: int, name: Callable[[Any], str] = str
 ) -> Iterator[Any]:
-    """`function` over every item in so many processes, results in order. Whatever ends this early ends the workers.
+    """`function` over every item in `jobs` processes, results in order. If the caller stops early, so do the workers.
 
     An item whose worker dies (for lack of memory, or because a damaged file crashed a library) gives a DataError.
     """

@@ -1,7 +1,7 @@
-"""Many or large inputs: exact or summarised, in one process, a pool of them, or on a cluster.
+"""Many or large inputs: exact or summarised, in one process, in a pool of processes, or on a cluster.
 
-What is computed never depends on where: a file is summarised in the same parts, and parts and files are
-merged along the same tree, by one worker or by a thousand.
+Results never depend on where they are computed: files are summarised in the same parts, and parts and files are
+merged along the same tree, whether by one worker or by a thousand.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bpmcli.tasks.read import Read, pooled
 from bpmcli.tasks.summarise import Piece, Summarise, SummariseFiles
 
 Watch = Callable[[Iterator[Any], int], Iterator[Any]]
-"""Shows progress over so many results."""
+"""Passes results on while it shows the progress; takes the results and their number."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def each_shared(task: Any, items: Sequence[Input], scale: Scale) -> Iterator[Any
 
 
 def _finish(task: Any, item: Input, parts: list[Summarised]) -> Any:
-    """The rest of a task, once all parts of its file are here."""
+    """Completes a task once all parts of its file are summarised."""
     return task.finish(item, as_loaded(merge_summarised(parts)))
 
 
@@ -106,7 +106,7 @@ def _good(results: Iterable[Any]) -> Iterator[Any]:
 
 
 def _pieces(item: Input, scale: Scale, options: InputOptions) -> list[Piece]:
-    """A large parquet file as its parts, anything else whole."""
+    """A large parquet file as several pieces, any other file as one."""
     if is_stream(item.path):
         return [Piece(item)]
     try:
@@ -114,12 +114,12 @@ def _pieces(item: Input, scale: Scale, options: InputOptions) -> list[Piece]:
         large = scale.mode == "summary" or (source.n_rows or 0) > EXACT_ROWS
         parts = source.parts(PART_ROWS) if large and SUMMARY_KEY not in source.metadata else []
     except BpmError:
-        return [Piece(item)]  # whoever reads it will say what is wrong
+        return [Piece(item)]  # the reader will report what is wrong
     return [Piece(item, part) for part in parts] if len(parts) > 1 else [Piece(item)]
 
 
 def _many_rows(items: Sequence[Input], options: InputOptions) -> bool:
-    """More rows than are kept, or summaries among the inputs. Looks no further than it must."""
+    """Whether there are more than EXACT_ROWS rows, or summaries among the inputs. Stops looking once that is known."""
     total = 0
     for item in items:
         if is_stream(item.path):
