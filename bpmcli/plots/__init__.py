@@ -43,7 +43,7 @@ STYLE: Any = {
     "legend.frameon": False,
     "savefig.dpi": 160,
     "svg.hashsalt": "bpmcli",
-    # Text stays text: it can be searched, and needs no outlines.
+    # Keep text as text rather than outlines, so that it can be searched.
     "svg.fonttype": "none",
     "pdf.fonttype": 42,
 }
@@ -95,9 +95,9 @@ class Look(NamedTuple):
 
 
 def looks(names: Sequence[str], first: str | None = None) -> dict[str, Look]:
-    """A look for every name; `first` gets the strongest one, so that it looks alike in all pictures."""
+    """A look for every name; `first` gets the strongest look, so that it is the same in all pictures."""
     order = sorted(names, key=lambda name: name != first)
-    # Once the colours are used up they come again with hollow markers, all but the first one's.
+    # Once all colours are used, they are repeated with hollow markers, except for the first.
     colours = [(c, c) for c in COLOURS] + [(c, "white") for c in COLOURS[1:]]
     styles = zip(cycle(colours), cycle(MARKERS), cycle(DASHES), strict=False)
     return {name: Look(c, m, dash, face) for name, ((c, face), m, dash) in zip(order, styles, strict=False)}
@@ -105,7 +105,7 @@ def looks(names: Sequence[str], first: str | None = None) -> dict[str, Look]:
 
 @contextmanager
 def picture(path: str, width: float, height: float, style: PictureStyle = PLAIN) -> Iterator[Any]:
-    """A figure to draw on (inches); the file appears when the block ends well."""
+    """A figure to draw on, with its size in inches; the file is written if the block ends without an error."""
     format_ = check_plot(path)
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -122,11 +122,11 @@ def picture(path: str, width: float, height: float, style: PictureStyle = PLAIN)
 
 
 def grid(panels: int) -> tuple[int, int]:
-    """Lines and columns for so many panels."""
+    """The numbers of rows and columns of a grid for this many panels."""
     columns = panels if panels < 4 else 2 if panels == 4 else 3
     return -(-panels // columns), columns
 
 
 def shorten(name: str, length: int = 40) -> str:
-    """A long name keeps its end."""
+    """A long name shortened at its beginning, because names tend to differ at the end."""
     return name if len(name) <= length else "…" + name[1 - length :]

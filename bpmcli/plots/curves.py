@@ -94,7 +94,7 @@ def _histograms(axis: Any, sample: Sample, variant: str) -> None:
         return
     s = EAD_GRID
     if variant != "authors":
-        # Where there are no rows there is no bin, only the first one going on.
+        # Below the lowest row there are no bins, only the continuation of the first one.
         s = s[s >= np.floor(1000 * sample.confidences[0]) / 1000]
     with np.errstate(divide="ignore"):
         x = np.clip(np.log(s) - np.log1p(-s), -LOG_ODDS_LIMIT, LOG_ODDS_LIMIT)

@@ -55,7 +55,7 @@ def _against_size(left: Any, right: Any, scores: Sequence[MetricScore], look: di
 
 
 def _at_one_size(left: Any, right: Any, scores: Sequence[MetricScore], look: dict[str, Look]) -> None:
-    """With one size there is no line: a point per metric."""
+    """With a single size there are no lines to draw, only one point per metric."""
     names = [s.metric for s in scores]
     for y, s in enumerate(scores):
         style = look[s.metric]

@@ -49,7 +49,7 @@ def square(axis: Any) -> None:
 
 
 def counts_below(axis: Any, sample: Sample, n_bins: int = 20) -> None:
-    """Rows per equal-width bin, on a log axis: one bar would hide the others."""
+    """Rows per equal-width bin, on a log axis so that one high bar does not hide the others."""
     rows, edges = np.histogram(sample.confidences, bins=n_bins, range=(0.0, 1.0), weights=sample.mass)
     axis.bar(edges[:-1], rows, width=1 / n_bins, align="edge", color=ROWS, edgecolor="white", linewidth=0.5)
     axis.set_yscale("log")

@@ -45,7 +45,7 @@ def draw_samples(path: str, done: Sequence[tuple[Draw, Values]], target: float) 
 
 
 def _line(axis: Any, method: str, errors: Mapping[int, Sequence[float | None]], look: Look) -> None:
-    """One method; sizes at which a run had no fit are left out."""
+    """Draws one method, without the sizes at which a fit failed in some run."""
     there = {n: 100 * np.array(row, dtype=float) for n, row in errors.items() if None not in row}
     if not there:
         return
@@ -53,6 +53,6 @@ def _line(axis: Any, method: str, errors: Mapping[int, Sequence[float | None]], 
     half = np.array([Z95 * row.std() / row.size**0.5 for row in there.values()])
     front = {"zorder": 4, "linewidth": 2.4} if method == REFERENCE else {"linewidth": 1.2}
     axis.plot(list(there), mean, label=method, **look._asdict(), **front)
-    # A log axis has no room for zero.
+    # A log axis cannot show zero.
     low = np.maximum(mean - half, mean / 10)
     axis.fill_between(list(there), low, mean + half, color=look.color, alpha=0.15, linewidth=0)
