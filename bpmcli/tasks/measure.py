@@ -50,7 +50,7 @@ NOTHING_MORE = Requested()
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MeasureFile:
-    """All that `metrics` computes of one file."""
+    """Computes everything that `metrics` reports about one file."""
 
     options: InputOptions
     names: tuple[str, ...]
@@ -74,7 +74,7 @@ class MeasureFile:
         about = {"input": name} | ({"scores": kind} if kind else {})
         if by is None:
             return [self._measure(about, rows, notices, metadata)]
-        # What a file says of its whole, such as its true TCE, need not hold for a group.
+        # What a file states about all of its rows, such as their true TCE, need not hold for a group.
         return [
             self._measure({**about, "by": by, "group": group}, part, notices, {}) for group, part in rows.by_group()
         ]

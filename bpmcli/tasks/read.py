@@ -20,7 +20,7 @@ class Read:
     distributions: bool = False
     mode: str = "exact"
     missed: bool = False
-    """Also the scores of wrong rows."""
+    """Also read the scores of wrong rows."""
 
     def __call__(self, item: Input) -> Loaded:
         return read_rows(item.place, self.options, distributions=self.distributions, mode=self.mode, missed=self.missed)
@@ -38,14 +38,14 @@ def pooled(loaded: Sequence[Loaded], paths: Sequence[str]) -> tuple[Rows, tuple[
 
 
 def pooled_summaries(loaded: Sequence[Loaded]) -> tuple[Rows, tuple[Notice, ...]]:
-    """Files of which some came as summaries: the others are summarised too."""
+    """Several files, of which some are summaries, as one sample: the other files are summarised too."""
 
     from bpmcli.core.summary.summary import summary_of
     from bpmcli.io.summaries import Summarised, as_loaded, merge_summarised
 
     def summarised(part: Loaded) -> Summarised:
         if part.summarised:
-            return part.summarised._replace(odd={})  # its notices are there already
+            return part.summarised._replace(odd={})  # its notices are already among those of the file
         groups = part.rows.by_group() if part.layout.group else [("", part.rows)]
         tables = {name: summary_of(rows.log_odds, rows.hits, rows.weights) for name, rows in groups}
         return Summarised(tables, part.rows.target, by=part.layout.group)

@@ -21,7 +21,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Summarise:
-    """The per-file function of every engine."""
+    """Summarises one file or part of a file: the function that engines call."""
 
     options: InputOptions
 
@@ -31,7 +31,7 @@ class Summarise:
 
 @dataclass(frozen=True)
 class SummariseFiles:
-    """A run of files as one: a worker merges before it sends."""
+    """Summarises several files as one, so that a worker sends one merged summary."""
 
     options: InputOptions
 
