@@ -1,7 +1,7 @@
 """A pool of processes that leaves nothing behind, even if it is interrupted or its parent is killed.
 
-Written by hand because in concurrent.futures a worker that dies breaks the whole pool. Here every worker has a pipe of its
-own, so the item that killed it is known. That item fails, a new worker takes its place, and the rest is done.
+Written by hand because in concurrent.futures a worker that dies breaks the whole pool. Here every worker has its own
+pipe, so the item that killed it is known. That item fails, and a new worker goes on with the remaining items.
 """
 
 from __future__ import annotations

@@ -47,16 +47,14 @@ class FitFile:
     def describe(
         self, inputs: Sequence[dict[str, Any]], rows: Rows, notices: tuple[Notice, ...]
     ) -> tuple[dict[str, Any], tuple[Notice, ...]]:
-        """Fit rows that are already read. Returns the document of the parameter file. `inputs` names the rows' files."""
+        """Fit rows that are already read. Returns the document of the parameter file. `inputs` names the files."""
         if self.method == AUTO:
             return self._chosen(inputs, rows, notices)
         groups = fit_groups(self.method, rows, self.fit, self.grouping) if self.grouping else None
         fitted = groups.pooled if groups else fit_calibrator(self.method, rows, self.fit)
         marginal = self.grouping is not None and self.grouping.kind == MARGINAL
         spread = None
-        if (
-            fitted.calibrator.spreads
-        ):  # with a curve for each class the rest is not shared out, so only the floor matters
+        if fitted.calibrator.spreads:  # with a curve for each class only the floor matters
             spread = Spread(1.0, floor_of(rows)) if marginal else fit_spread(rows)
         found = {
             "schema": CALIBRATOR.schema,

@@ -56,7 +56,7 @@ class Outcome(NamedTuple):
 
 
 def applicable(methods: Sequence[str], rows: Rows) -> tuple[list[str], list[str]]:
-    """The methods that these rows can be fitted with, and those that need the scores of all classes, which they lack."""
+    """The methods that can be fitted to these rows, and those that need scores of all classes, which are missing."""
     bare = rows.logits is None and rows.target != EVENT
     left_out = [name for name in methods if bare and method_named(name).needs_distribution]
     return [name for name in methods if name not in left_out], left_out

@@ -81,7 +81,7 @@ class Sample:
 
     @cached_property
     def one_outcome(self) -> str | None:
-        """`hits` if all rows are correct, `misses` if all are wrong. Tested cell by cell, as sums of weights are rounded."""
+        """`hits` if all rows are correct, `misses` if all are wrong. Tested cell by cell, because sums are rounded."""
         if not self.hits.any():
             return "misses"
         return "hits" if bool((self.hits >= self.mass * (1.0 - 1e-14)).all()) else None

@@ -244,6 +244,12 @@ def test_a_start_is_taken_as_it_is(monkeypatch):
     assert (fit.curve.params, fit.evaluations, fit.notices) == ((101.0, 102.0, 103.0), 10, ())
 
 
+def test_nelder_mead_starts_where_the_published_code_starts(monkeypatch):
+    first = []
+    bpm._nelder_mead(lambda theta: (first.append(theta) or float(theta @ theta), theta, np.eye(3)), *BOX)
+    assert first[0] == pytest.approx([5.0, 5.0, 10 * math.log(2)])
+
+
 def test_nelder_mead_that_stays_inside_is_kept():
     sample = drawn(1000, "D5")
     simplex, newton = fit_bpm(sample, optimizer="nelder-mead"), fit_bpm(sample)
