@@ -24,11 +24,11 @@ from bpmcli.io.layout import InputOptions
 from bpmcli.io.readers import read_rows
 
 SHARED = 0.01
-"""More evaluation rows than this among the calibration rows are worth a notice."""
+"""A notice is given if more than this share of the evaluation rows are also calibration rows."""
 
 
 class FilePair(NamedTuple):
-    """Where calibrators are fitted and where they are scored; the same file for folds and in-sample tables."""
+    """The file to fit calibrators to and the file to score them on: the same one for folds and in-sample tables."""
 
     calibration: str
     evaluation: str
@@ -65,7 +65,7 @@ class CompareCalibrators:
     contest: Contest
     kind: str
     held: dict[str, tuple[Rows, tuple[Notice, ...]]] = field(default_factory=dict, compare=False, repr=False)
-    """The files read last: repeats follow one another."""
+    """The files of the last pair, because repeats of one pair follow one another."""
 
     def __call__(self, item: tuple[FilePair, int]) -> RepeatResult:
         pair, repeat = item

@@ -32,7 +32,7 @@ class ExamineFile:
 
     measure: MeasureFile
     by_group: MeasureFile | None = None
-    """The same for each value of a column."""
+    """The same results for each value of the grouping column."""
     compare: CompareCalibrators | None = None
     calibration: str | None = None
 
