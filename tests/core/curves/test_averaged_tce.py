@@ -15,10 +15,10 @@ from bpmcli.core.curves.averaged.mixture import tails
 from bpmcli.core.curves.averaged.shapes import Prior
 from bpmcli.core.curves.averaged.tce import (
     METRIC_PRIOR,
-    _draws,
     _matching_shift,
     _quantile,
     by_akaike,
+    posterior_tce,
     tce_averaged,
     tce_interval,
     unbiased_curve,
@@ -90,10 +90,10 @@ def test_mean_of_the_curve_is_close_to_the_accuracy():
 
 def test_the_curve_is_fitted_once_per_sample(sample):
     assert unbiased_curve(sample) is unbiased_curve(sample)
-    assert _draws(sample, 1.0, 0) is _draws(sample, 1.0, 0)
-    assert _draws(sample, 1.0, 0).size == 1000
-    assert not np.array_equal(_draws(sample, 1.0, 0), _draws(sample, 1.0, 1))
-    assert not np.array_equal(_draws(sample, 1.0, 0), _draws(sample, 2.0, 0))
+    assert posterior_tce(sample, 1.0, 0) is posterior_tce(sample, 1.0, 0)
+    assert posterior_tce(sample, 1.0, 0).size == 1000
+    assert not np.array_equal(posterior_tce(sample, 1.0, 0), posterior_tce(sample, 1.0, 1))
+    assert not np.array_equal(posterior_tce(sample, 1.0, 0), posterior_tce(sample, 2.0, 0))
 
 
 @pytest.mark.parametrize("p", [1.0, 2.0])
@@ -128,7 +128,7 @@ def test_quantile_is_numpys(rank):
 @pytest.mark.parametrize("p", [1.0, 2.0])
 def test_limits_are_quantiles_moved_down_by_the_excess(name, n, p):
     sample = drawn(name, n)
-    draws = _draws(sample, p, 0)
+    draws = posterior_tce(sample, p, 0)
     matched = unbiased_curve(sample)
     cells = matched.mixture.cells
     value = (np.abs(matched.distance(cells.log_odds)) ** p @ cells.mass / cells.mass.sum()) ** (1 / p)
@@ -145,7 +145,7 @@ def test_limits_are_quantiles_moved_down_by_the_excess(name, n, p):
 )
 def test_limits_for_given_draws(sample, monkeypatch, value, expected):
     # Draws from 0.04 to 0.06, mean 0.05; the distance is constant.
-    monkeypatch.setattr(module, "_draws", lambda *_: np.linspace(0.04, 0.06, 1001))
+    monkeypatch.setattr(module, "posterior_tce", lambda *_: np.linspace(0.04, 0.06, 1001))
     monkeypatch.setattr(module.MatchedCurve, "distance", lambda _, x: np.full(x.size, -value))
     low, high = tce_interval(sample, 1.0, 0.9999999)
     if expected is None:
