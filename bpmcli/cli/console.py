@@ -58,13 +58,13 @@ def say(text: str, colour: str = "", word: str = "") -> None:
 
 
 def note(text: str, colour: str = "") -> None:
-    """Something worth knowing."""
+    """A line on standard error; nothing when quiet."""
     if not quiet:
         say(text, colour)
 
 
 def note_table(text: str) -> None:
-    """A rendered table that is worth knowing."""
+    """A rendered table on standard error; nothing when quiet."""
     if not quiet:
         print(text.rstrip(), file=sys.stderr)
 

@@ -61,7 +61,7 @@ def _refusal(batch: ColumnBatch) -> DataError:
 
 
 def _empty_is_missing(batch: ColumnBatch) -> ColumnBatch:
-    """csv has no other way to leave out a text."""
+    """The batch with empty text counted as missing: csv cannot express missing text in any other way."""
     nulls = dict(batch.nulls)
     missing = batch.missing
     for name, values in batch.columns.items():

@@ -68,7 +68,7 @@ def _equal(batch: ColumnBatch, prediction: str, label: str) -> Array:
 
 
 def others(bad: Array) -> str:
-    """How many rows are as bad as the one that is named."""
+    """How many rows have the same fault as the one that a message names; empty if it is the only one."""
     count = int(bad.sum())
     return f"; {count} such rows here" if count > 1 else ""
 

@@ -105,7 +105,7 @@ def _measured(target: str) -> tuple[int, str] | None:
 
 
 def _entries(folder: str) -> Iterator[tuple[str, Made]]:
-    """Every sound line; others are as good as none, and their outputs are made again."""
+    """Every valid line. Outputs whose lines are damaged are made again."""
     for line in _lines(folder):
         with suppress(BpmError):
             entry = parse(line, "")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bpmcli.io.params import Params
 
 RENAMED = (("logprob", "prob"), ("log_prob", "prob"), ("logit", "prob"))
-"""What was logits comes out as probabilities, and is called so."""
+"""Scores that were logits come out as probabilities, and their columns are renamed."""
 
 
 def layout_for_apply(reader: Reader, options: InputOptions, params: Params) -> Layout:

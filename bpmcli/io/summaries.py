@@ -33,9 +33,9 @@ class Summarised(NamedTuple):
     target: str
     odd: Mapping[str, int] = {}
     layout: Layout | None = None
-    """None once it was stored."""
+    """None for a summary that was read from a file: files do not store it."""
     metadata: Mapping[str, str] = {}
-    """What the files said of themselves, if all said the same."""
+    """What bpmcli stored in the files, if it is the same in all of them."""
     by: str | None = None
     """The column whose values are the groups."""
     path: str = ""

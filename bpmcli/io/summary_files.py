@@ -27,11 +27,11 @@ from bpmcli.io.summary_checks import check_table
 GRID = {"mantissa_bits": MANTISSA_BITS, "fixed_bits": FIXED_BITS, "kept_bits": KEPT_BITS}
 
 MOST_CELLS = 1 << 23
-"""Of all groups together: 64 bytes of memory for each while they are read."""
+"""The most cells that are read, of all groups together: each takes 64 bytes of memory meanwhile."""
 
 
 def write_summary(path: str, found: Summarised) -> None:
-    """The file appears when it is complete."""
+    """Write a summary; the file appears when it is complete."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,4 +1,4 @@
-"""Lines of JSON on their way to pyarrow, which takes the whole process down with it on some that are none."""
+"""Checks lines of JSON before pyarrow parses them, because pyarrow crashes the whole process on some invalid lines."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CheckedLines:
     def __init__(self, raw: Any) -> None:
         self.raw = raw
         self._line = 1
-        self._at_start = True  # of a line, but for blanks
+        self._at_start = True  # nothing but blanks so far in this line
         self._held = b""
         self.replaced = False
 

@@ -25,11 +25,11 @@ HEAD = 1 << 16
 """Bytes that are checked to be text before anything else."""
 
 SHORTEST_LINE = 4
-"""Bytes of `1,1` and its line end."""
+"""Bytes of the shortest row with two columns, `1,1` and a line end: fixes how many rows a file can have at most."""
 
 GZIP = b"\x1f\x8b"
 GZIP_RATIO = 1000
-"""gzip cannot pack more than about a thousandfold."""
+"""gzip shrinks data to no less than about a thousandth."""
 
 
 class TextReader(ArrowReader):
@@ -81,7 +81,7 @@ class TextReader(ArrowReader):
         return bound if bound <= enough else self.count_lines()
 
     def count_lines(self) -> int:
-        """Line ends, and one."""
+        """The number of line ends plus one, which is at least the number of rows."""
         lines = 1
         with self.reporting(), self.stream() as raw:
             while block := raw.read(1 << 22):
