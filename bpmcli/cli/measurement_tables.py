@@ -47,7 +47,7 @@ def _wide_fields(records: Sequence[Record], verdict: str) -> dict[str, Callable[
     """The columns of a line per input, and where a record holds their values; `verdict` is its field to show."""
     first = records[0]
     fields: dict[str, Callable[[Record], Cell]] = {"input": lambda r: r["input"]}
-    for key in ("group", "rank", "tied"):
+    for key in ("task", "model", "group", "rank", "tied"):
         if any(key in r for r in records):
             fields[key] = _getter(key)
     if any("verdict" in r for r in records):
@@ -134,6 +134,7 @@ def _one(record: Record, brief: bool) -> Table:
 def _data(record: Record) -> str:
     """What the data is: rows, classes, kind of scores."""
     parts = [f"{record['n']:,} rows" if record["n"] != 1 else "1 row"]
+    parts += [f"{key} {record[key]}" for key in ("task", "model") if record.get(key)]
     if record.get("classes"):
         parts.append(f"{record['classes']} classes")
     if record.get("scores"):

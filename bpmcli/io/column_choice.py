@@ -15,9 +15,9 @@ NAMES: dict[str, tuple[str, ...]] = {
     "log_odds": ("log_odds", "logodds"),
     "probs": ("probs", "prob", "probabilities", "probability", "proba", "pred_probs", "y_prob", "y_proba", "softmax"),
     "confidence": ("confidence", "confidences", "conf"),
-    "label": ("label", "labels", "y", "y_true", "target", "targets", "true_label", "ground_truth"),
+    "label": ("label", "labels", "y", "y_true", "target", "targets", "true_label", "ground_truth", "truth"),
     "hit": ("hit", "hits", "correct", "is_correct"),
-    "prediction": ("prediction", "predictions", "pred", "preds", "predicted", "y_pred", "predicted_label"),
+    "prediction": ("prediction", "predictions", "pred", "preds", "predicted", "y_pred", "predicted_label", "guess"),
 }
 """Names that are recognised, in lower case."""
 

@@ -84,7 +84,7 @@ class LabelledReader(Reader):
         self.label_path = path
         self.path, self.metadata, self.table_metadata = inner.path, inner.metadata, inner.table_metadata
         self.n_rows, self.row_groups, self.label = inner.n_rows, None, inner.label  # type: ignore[misc]
-        self.row_key, self.repeated_key = inner.row_key, inner.repeated_key
+        self.row_key = inner.row_key
         kind = "U" if isinstance(values, Categorical) else values.dtype.kind
         width = values.shape[1] if isinstance(values, np.ndarray) and values.ndim == 2 else None
         self.columns = {**inner.columns, name: ColumnInfo(name, width, kind)}

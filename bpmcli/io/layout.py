@@ -99,7 +99,7 @@ def understand(reader: Reader, options: InputOptions, outcomes: bool = True) -> 
         target=EVENT if options.event else TOP_LABEL,
         percent=_is_percent(options, kind),
         n_classes=2 if binary else (len(scores) if len(scores) > 1 else columns[scores[0]].width) or 0,
-        cluster=_key(chosen, options.cluster or (reader.repeated_key if outcomes else None), "--cluster"),
+        cluster=_key(chosen, options.cluster or (reader.row_key if outcomes else None), "--cluster"),
         id=_key(chosen, options.id or reader.row_key, "--id") if options.keep_ids else None,
     )  # fmt: skip
     if outcomes:

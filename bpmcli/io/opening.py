@@ -18,6 +18,10 @@ LOG_SUFFIXES = (".jsonl", ".json", ".eval", ".jsonl.gz", ".ndjson", "")
 """What evaluation logs are called. Other files are not looked into, because reading them should start quickly."""
 
 
+LM_SCORE = "lm-score:"
+"""What --lm-score becomes: a choice for logs of lm-evaluation-harness, which are still recognised by their content."""
+
+
 def open_reader(path: str, input_format: str | None = None) -> Reader:
     """The reader of a file, directory, stream or remote object."""
     from bpmcli.io.streams import HEAD, copied, is_stream
@@ -29,6 +33,8 @@ def open_reader(path: str, input_format: str | None = None) -> Reader:
         path = copied(path)
     elif "://" not in path and not os.path.exists(path):
         raise DataError("no such file" if path else "an empty name")
+    if input_format and input_format.startswith(LM_SCORE):
+        return _scored(_reader_of_file(path, "" if stream else suffix_of(path), HEAD), path, input_format)
     if input_format:
         from bpmcli.io import logs
 
@@ -72,6 +78,18 @@ def _by_content_or_suffix(head: bytes | None, named: type[Reader] | None, suffix
     if found is not None and found.distinct:
         raise DataError(f"has the suffix {suffix} but holds {found.label}", f"--input-format {found.label}")
     return named  # its own message says what is wrong
+
+
+def _scored(found: type[Reader], path: str, choice: str) -> Reader:
+    from bpmcli.io import logs
+
+    if found.label not in logs.LOGS:
+        raise DataError(f"is {found.label}, and --lm-score is for logs of lm-evaluation-harness", "leave it out")
+    if found.label != "lm-eval":
+        return found(path)
+    lm_eval: Any = found
+    reader: Reader = lm_eval(path, chosen={choice.removeprefix(LM_SCORE): ""})
+    return reader
 
 
 def _folder(path: str) -> Reader:

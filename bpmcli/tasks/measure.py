@@ -71,7 +71,8 @@ class MeasureFile:
     ) -> list[Measurement]:
         """The record of rows that are already read, or of each group of them; `kind` says what their scores were."""
         by = self.options.group
-        about = {"input": name} | ({"scores": kind} if kind else {})
+        about = {"input": name} | {key: metadata[key] for key in ("task", "model") if key in metadata}
+        about |= {"scores": kind} if kind else {}
         if by is None:
             return [self._measure(about, rows, notices, metadata)]
         # What a file states about all of its rows, such as their true TCE, need not hold for a group.
@@ -151,7 +152,7 @@ class MeasureFile:
 
 def effective_sample(rows: Rows) -> tuple[Sample, Any]:
     """The sample of the rows. If they are in clusters: with its effective number of rows, and its `ClusteredCells`."""
-    if rows.clusters is None:
+    if rows.clusters is None or rows.clusters.used().size == rows.n:
         return rows.sample, None
     from bpmcli.core.metrics.clusters import clustered
 

@@ -34,6 +34,10 @@ class Input(NamedTuple):
         str | None,
         typer.Option(metavar="FORMAT", help="csv, jsonl, parquet, …; by default taken from the suffix or the content."),
     ] = None
+    lm_score: Annotated[
+        str | None,
+        typer.Option(metavar="SCORE", help="Of lm-eval logs: acc, or acc_norm for likelihoods per character."),
+    ] = None
     scale: Annotated[
         str | None, typer.Option(metavar="SCALE", help="percent: probabilities and confidences run from 0 to 100.")
     ] = None
@@ -48,7 +52,13 @@ class Input(NamedTuple):
         """The options of the readers; `group` is the column that divides the rows, `cluster` that of clusters."""
         from bpmcli.io.layout import InputOptions
 
-        return InputOptions(**self._asdict(), group=group, cluster=cluster, keep_ids=keep_ids)
+        named = self._asdict()
+        score = named.pop("lm_score")
+        if score is not None:
+            if self.input_format:
+                raise UsageError("--lm-score and --input-format exclude each other", "keep one of them")
+            named["input_format"] = f"lm-score:{one_of('--lm-score', score, ('acc', 'acc_norm'))}"
+        return InputOptions(**named, group=group, cluster=cluster, keep_ids=keep_ids)
 
 
 @under(INPUT)

@@ -114,7 +114,7 @@ def facts_of(rows: Rows, sample: Sample) -> dict[str, Any]:
     }
     if sample.from_summary:
         facts["summary_cells"] = sample.mass.size
-    if sample.weighted or rows.clusters is not None:
+    if sample.weighted or sample is not rows.sample:
         facts["effective_n"] = sample.effective_n
     return facts
 

@@ -74,10 +74,7 @@ class Reader:
     """The content alone tells this format from all others; almost any text could be csv."""
 
     row_key: str | None = None
-    """The column that identifies a row, where the format has one."""
-
-    repeated_key: str | None = None
-    """The same, if some rows share their value and are therefore not independent."""
+    """The column that says what a row is about, where the format has one. Rows that share it are not independent."""
 
     written_as: str = ""
     """The suffix of the output, where the columns are passed on: a reader may then keep text as it is."""

@@ -17,23 +17,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bpmcli.io.logs.log_reader import LogReader
+    from bpmcli.io.logs.tables import TableLog
 
 LOGS = {
     "lm-eval": "lm_eval.LmEvalLog",
     "inspect": "inspect_log.InspectLog",
     "helm": "helm.HelmLog",
     "openai-batch": "openai_batch.OpenAIBatchLog",
+    "table": "tables.TableLog",
 }
 """Name for `--input-format`, and where the class is."""
 
 
-def _class(name: str) -> type[LogReader]:
+def _class(name: str) -> type[LogReader] | type[TableLog]:
     module, _, cls = LOGS[name].partition(".")
-    found: type[LogReader] = getattr(import_module(f"{__name__}.{module}"), cls)
+    found: type[LogReader] | type[TableLog] = getattr(import_module(f"{__name__}.{module}"), cls)
     return found
 
 
-def recognised(head: bytes) -> type[LogReader] | None:
+def recognised(head: bytes) -> type[LogReader] | type[TableLog] | None:
     """The kind of log that begins with these bytes."""
     return next((cls for cls in map(_class, LOGS) if cls.recognises(head)), None)
 

@@ -79,15 +79,16 @@ class LmEvalLog(LogReader):
             )
         if self.metric == "acc_norm":
             scores = [x / n for x, n in zip(scores, _lengths(entry, len(scores)), strict=True)]
-        self._check(scores, entry, hit)
-        return Sample(name, scores, hit, task=self.task, model=self.model)
+        return Sample(name, scores, hit, task=self.task, model=self.model, label=self._label(scores, entry, hit))
 
-    def _check(self, scores: list[float], entry: Any, hit: bool) -> None:
+    def _label(self, scores: list[float], entry: Any, hit: bool) -> int | None:
+        """The right choice, if the log gives its number. A remark says if the likeliest choice contradicts the hit."""
         target = str(entry.get("target", ""))
-        if target.isdigit() and int(target) < len(scores):
-            mine = scores.index(max(scores)) == int(target)
-            if mine != hit:
-                self.remarks[f"{self.metric} in the log is not that of the likeliest choice"] += 1
+        if not (target.isascii() and target.isdigit() and len(target) < 9 and int(target) < len(scores)):
+            return None
+        if (scores.index(max(scores)) == int(target)) != hit:
+            self.remarks[f"{self.metric} in the log is not that of the likeliest choice"] += 1
+        return int(target)
 
 
 def _log_likelihoods(entry: Any) -> list[float]:

@@ -36,6 +36,8 @@ class Sample(NamedTuple):
     prediction: str | None = None
     task: str = ""
     model: str = ""
+    label: int | None = None
+    """The position of the right choice, where the log has it."""
 
 
 class SkipSample(Exception):  # noqa: N818
@@ -104,15 +106,18 @@ class LogReader(Reader):
             columns["hit"] = np.array([bool(row.hit) for row in rows])
         if all(row.prediction is not None for row in rows):
             columns["prediction"] = categorical([row.prediction or "" for row in rows])
+        if all(row.label is not None for row in rows) and not self.remarks:
+            columns["label"] = np.array([row.label for row in rows], dtype=np.int64)
         for name in ("task", "model", "sample"):
             columns[name] = categorical([getattr(row, name) for row in rows])
+            if name != "sample" and columns[name].categories not in ([], [""]) and len(columns[name].categories) == 1:
+                self.metadata[name] = columns[name].categories[0]
         # Samples of two models share their prompt; samples of two tasks may share their id and nothing else.
         columns[PROMPT] = categorical([f"{row.task}/{row.sample}" for row in rows])
         columns["source"] = categorical([self.path] * len(rows))
-        distinct, self.row_key = len(columns[PROMPT].categories), PROMPT
-        self.repeated_key = PROMPT if 1 < distinct < len(rows) else None
+        self.row_key = PROMPT if len(columns[PROMPT].categories) > 1 else None
         for name in columns:
-            kind = "f" if name == self.score else "b" if name == "hit" else "U"
+            kind = {self.score: "f", "hit": "b", "label": "i"}.get(name, "U")
             self.columns[name] = ColumnInfo(name, 0 if name == "logits" else None, kind)
         return columns
 

@@ -351,3 +351,121 @@ def test_other_files_are_not_taken_for_logs():
         b"",
     ):
         assert logs.recognised(text) is None
+
+
+# ---------------------------------------------------------------- many logs
+
+
+def lm_folder(models: tuple[str, ...] = ("one", "two"), tasks: tuple[str, ...] = ("arc", "hs"), n: int = 40) -> str:
+    for i, model in enumerate(models):
+        for k, task in enumerate(tasks):
+            write_lines(f"runs/{model}/samples_{task}_2026-01-02T03-04-05.678.jsonl", lm_log(n, seed=10 * i + k))
+        Path(f"runs/{model}/results_2026-01-02T03-04-05.678.json").write_text(json.dumps({"model_name": model}))
+    return "runs"
+
+
+def results(ran: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(ran.out)["results"]
+    return found
+
+
+def test_a_directory_gives_a_row_per_task_and_model(run):
+    found = results(run("metrics", lm_folder(), "-m", "ece", "-f", "json"))
+    assert [(one["model"], one["task"]) for one in found] == [
+        ("one", "arc"),
+        ("one", "hs"),
+        ("two", "arc"),
+        ("two", "hs"),
+    ]
+    header = run("metrics", "runs", "-m", "ece", "-f", "csv").out.splitlines()[0]
+    assert header.startswith("input,task,model,rows")
+    for by, groups in (("task", ["arc", "hs"]), ("model", ["one", "two"])):
+        assert [
+            one["group"] for one in results(run("metrics", "runs", "-m", "ece", "--pool", "--by", by, "-f", "json"))
+        ] == groups
+    assert len(results(run("metrics", "runs", "-m", "ece", "--pool", "--by", "source", "-f", "json"))) == 4
+
+
+def test_lm_score_chooses_the_likelihoods(run):
+    path = write_lines(NAME, lm_log())
+    for score in ("acc", "acc_norm"):
+        assert results(run("metrics", path, "-m", "ece", "--lm-score", score, "-f", "json")) == results(
+            run("metrics", path, "-m", "ece", "--input-format", f"lm-eval:{score}", "-f", "json")
+        )
+    assert "acc or acc_norm" in run("metrics", path, "--lm-score", "f1", code=2).err
+    assert "exclude each other" in run("metrics", path, "--lm-score", "acc", "--input-format", "lm-eval", code=2).err
+    np.savez("a.npz", confidence=[0.5, 0.6], hit=[0, 1])
+    assert "leave it out" in run("metrics", "a.npz", "--lm-score", "acc", code=3).err
+
+
+def test_other_logs_beside_it_are_still_recognised(run):
+    write_lines(f"mixed/{NAME}", lm_log())
+    entries = [{"columns": ["confidence", "correct"], "data": [[0.9, 1], [0.6, 0], [0.7, 1]]}]
+    write_lines("mixed/x.table.json", entries)
+    assert len(results(run("metrics", "mixed", "-m", "ece", "--lm-score", "acc_norm", "-f", "json"))) == 2
+
+
+def test_calibrators_of_all_choices_work_on_logs(run):
+    path = write_lines(NAME, lm_log(200))
+    run("fit", path, "--method", "temperature", "-o", "p.json")
+    run("apply", "p.json", path, "-o", "out.jsonl")
+    written = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+    assert [len(one["probs"]) for one in written] == [len(e["filtered_resps"]) for e in lm_log(200)]
+    assert all(abs(sum(one["probs"]) - 1) < 1e-9 for one in written)
+    assert [one["sample"] for one in written] == [str(i) for i in range(200)]
+
+
+def test_hits_that_contradict_the_target_leave_the_label_out(run):
+    entries = lm_log()
+    entries[3]["acc"] = 1.0 - entries[3]["acc"]
+    loaded = read_rows(write_lines(NAME, entries))
+    assert loaded.rows.labels is None
+    assert loaded.rows.hits[3] == bool(entries[3]["acc"])
+
+
+def test_repeated_samples_are_clusters(run):
+    write_lines(NAME, [entry for entry in lm_log(60) for _ in range(5)])
+    ran = run("metrics", NAME, "-m", "tce,ece", "--interval", 0.9, "-f", "json")
+    (found,) = results(ran)
+    assert (found["n"], found["clusters"]) == (300, 60)
+    assert found["effective_n"] == pytest.approx(60, rel=0.02)
+    assert "300 rows are repetitions of 60 samples, so intervals resample samples" in ran.err
+    write_lines(NAME, lm_log(60))
+    (alone,) = results(run("metrics", NAME, "-m", "tce,ece", "--interval", 0.9, "-f", "json"))
+    assert "clusters" not in alone
+    for name in ("tce", "ece"):
+        for end in ("low", "high"):
+            assert found["metrics"][name][end] == pytest.approx(alone["metrics"][name][end], abs=0.03)
+
+
+def test_models_that_share_prompts_are_clusters_when_pooled(run):
+    lm_folder(n=50)
+    (found,) = results(run("metrics", "runs", "--pool", "-m", "tce", "-f", "json"))
+    assert (found["n"], found["clusters"]) == (200, 100), "two tasks with the same ids are not the same prompts"
+    by_model = results(run("metrics", "runs", "--pool", "--by", "model", "-m", "tce", "-f", "json"))
+    assert all("clusters" not in one for one in by_model)
+
+
+# ---------------------------------------------------------------- tables
+
+
+def test_tables_of_wandb_and_mlflow(run):
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), 50)
+    truth = rng.integers(0, 3, 50)
+    rows = [[i, {"_type": "image-file", "path": f"{i}.png"}, int(q.argmax()), int(y), *q.tolist()] for i, (q, y) in enumerate(zip(p, truth, strict=True))]  # fmt: skip
+    table = {"columns": ["id", "image", "guess", "truth", "score_0", "score_1", "score_2"], "data": rows}
+    Path("t.table.json").write_text(json.dumps(table))
+    Path("a.json").write_text(json.dumps({"_type": "table", "column_types": {}, **table, "ncols": 7, "nrows": 50}))
+    for path in ("t.table.json", "a.json"):
+        loaded = read_rows(path, InputOptions(probs="score"))
+        assert sigmoid(loaded.rows.log_odds) == pytest.approx(p.max(axis=1))
+        assert loaded.rows.hits.tolist() == (p.argmax(axis=1) == truth).tolist()
+    assert (
+        "could be" in run("metrics", "t.table.json", code=3).err
+        or "--probs" in run("metrics", "t.table.json", code=3).err
+    )
+    Path("b.json").write_text(json.dumps({"columns": ["inputs", "outputs"], "data": [["a", "b"]]}))
+    err = run("metrics", "b.json", code=3).err
+    assert "b.json: has no column of numbers (found: inputs, outputs)" in err
+    assert "log a column per class" in err
