@@ -171,7 +171,8 @@ def _rises(record: Record, limits: Limits, before: Record) -> Iterator[GateResul
         old = before["metrics"].get(metric, {}).get("value")
         if old is None:
             raise DataError(
-                f"the baseline has no {metric} for {title(record)}", "save it again with --save-baseline, which has all"
+                f"the baseline has no {metric} for {title(record)}",
+                "save it again with --save-baseline FILE, which holds all metrics",
             )
         value = record["metrics"][metric]["value"]
         change = record.get("increases", {}).get(metric, {})
