@@ -10,7 +10,7 @@ from bpmcli.cli import console
 from bpmcli.cli.options.ci import Ci
 from bpmcli.cli.options.command import command_app, only
 from bpmcli.cli.options.measuring import Details, Gate, Metrics, Uncertainty
-from bpmcli.cli.options.reading import Groups, Input, InputCheck, OptionalInputs, Work
+from bpmcli.cli.options.reading import Correct, Groups, Input, InputCheck, OptionalInputs, Work
 from bpmcli.cli.options.showing import FORMATS_PER_INPUT, Other, Output, Picture
 from bpmcli.cli.outcomes import Outcomes
 from bpmcli.errors import UsageError
@@ -35,6 +35,7 @@ def metrics(
     ci: Ci,
     groups: Annotated[Groups, only("by")],
     read: Input,
+    correct: Correct,
     check: InputCheck,
     work: Work,
     picture: Picture,
@@ -48,6 +49,7 @@ def metrics(
       bpmcli metrics runs/ -j 0 --format csv > all.csv
       bpmcli metrics preds.parquet --fail-above tce-bpm=0.03
       bpmcli metrics preds.parquet --pass-below tce=0.03
+      bpmcli metrics test.npz --classwise
     """
     from bpmcli.cli import ci_gate
     from bpmcli.io.paths import expand
@@ -55,10 +57,11 @@ def metrics(
 
     format_, seed = output.resolve(FORMATS_PER_INPUT), other.resolve()
     columns = read.resolve(groups.by, uncertainty.cluster, bool(gate.baseline or gate.save_baseline))
+    columns = correct.resolve(columns)
     if chosen.list_ or check.explain_input:
         return _look(inputs or [], chosen, gate, columns, format_)
     groups.resolve()
-    _check_each(format_, chosen.bins_table, output.output_dir, work.pool)
+    _check_each(format_, chosen, output.output_dir, work.pool)
     options, scale, limits = details.resolve(), work.resolve(), gate.resolve(uncertainty.resolve())
     style, in_terminal = picture.resolve(bool(output.plot)), picture.in_terminal(format_)
     before = ci_gate.before(limits, _as_json(options))
@@ -69,7 +72,8 @@ def metrics(
     in_terminal &= len(items) == 1 or bool(picture.diagram)
     wanted = Requested(
         uncertainty.noise_runs if uncertainty.noise_floor else 0, chosen.bins_table, limits.interval,
-        uncertainty.resamples, seed, bool(output.plot) or in_terminal, picture.axis, verdict=not chosen.metric,
+        uncertainty.resamples, seed, bool(output.plot) or in_terminal, picture.axis, not chosen.metric,
+        classwise=chosen.classwise,
     )  # fmt: skip
     single = len(items) == 1 or work.pool
     wanted = ci_gate.with_baselines(wanted, limits, before, single, len(items) if gate.save_baseline else 0)
@@ -135,10 +139,12 @@ def _look(inputs: Sequence[str], chosen: Metrics, gate: Gate, options: Any, form
     return explain_inputs(items, options, format_)
 
 
-def _check_each(format_: str, bins_table: bool, folder: str | None, pooled: bool) -> None:
-    """Refuses combinations in which there is no result per input."""
-    if format_ == "jsonl" and bins_table:
+def _check_each(format_: str, chosen: Metrics, folder: str | None, pooled: bool) -> None:
+    """Refuses combinations in which there is no result per input, or more than one table."""
+    if format_ == "jsonl" and chosen.bins_table:
         raise UsageError("--bins-table is a table, and jsonl has one result per line", "use --format csv or json")
+    if format_ == "csv" and chosen.bins_table and chosen.classwise:
+        raise UsageError("--bins-table and --classwise are two tables, and csv holds one", "leave one of them out")
     if folder is not None and pooled:
         raise UsageError("--pool gives one result, and --output-dir writes one per input", "leave one of them out")
 
@@ -188,7 +194,7 @@ def _pooled(items: Sequence[Any], task: Any, scale: Any, outcomes: Outcomes, eac
     """The records of all inputs as one sample; one input that cannot be read stops everything."""
     from bpmcli.engines.scale import pool_inputs
 
-    rows, notices = pool_inputs(items, task.options, scale, console.reading)
+    rows, notices = pool_inputs(items, task.options, scale, console.reading, keep_scores=task.keep_scores)
     done = task.measure(f"pooled ({len(items)} inputs)", rows, notices, {})
     _show_notices(done, "")
     if each:
@@ -230,9 +236,12 @@ def _show_notices(done: Sequence[Any], where: str) -> None:
     for one in done:
         if own := [n for n in one.notices if n not in shared]:
             console.show_notices(own, title(one.record))
+        missing: dict[str, list[str]] = {}
         for name, found in one.record["metrics"].items():
             if found["value"] is None:
-                console.note(f"note: {title(one.record)}: no {name}: {found['why_missing']}")
+                missing.setdefault(found["why_missing"], []).append(name)
+        for why, names in missing.items():
+            console.note(f"note: {title(one.record)}: no {', '.join(names)}: {why}")
 
 
 def _document(
@@ -257,12 +266,15 @@ def _as_json(options: Any) -> dict[str, Any]:
 
 
 def _show(format_: str, records: Sequence[Record], document: Mapping[str, Any], wanted: Any) -> None:
-    from bpmcli.cli.measurement_tables import bins, measurements, shorten_inputs
+    from bpmcli.cli.measurement_tables import CLASSES_SHOWN, bins, classes, measurements, shorten_inputs
     from bpmcli.cli.render import show
 
     by_eye = format_ in ("table", "markdown")
     tables = [bins(records)] if wanted.bins_table else []
-    if not wanted.bins_table or (by_eye and (wanted.noise_runs or wanted.interval)):
+    if wanted.classwise:
+        tables += [classes(records, most=CLASSES_SHOWN if by_eye else None)]
+    alone = wanted.bins_table and not (by_eye and (wanted.noise_runs or wanted.interval or wanted.classwise))
+    if (by_eye and not alone) or not tables:
         tables.insert(0, measurements(records, wide=format_ == "csv", brief=console.quiet))
     for number, table in enumerate(tables):
         if number:

@@ -92,15 +92,15 @@ def _task(
 ) -> Any:
     from bpmcli.core.calibrators import METHODS, FitOptions
     from bpmcli.core.compare.cross_validation import HELD_OUT, Contest
-    from bpmcli.core.metrics import METRICS
+    from bpmcli.core.metrics import calibration_errors
     from bpmcli.tasks.compare import CompareCalibrators
     from bpmcli.tasks.measure import MeasureFile, Requested
     from bpmcli.tasks.report import ExamineFile
 
     options = details.resolve()
     wanted = Requested(interval=LEVEL, resamples=uncertainty.resamples, seed=seed)
-    cluster = uncertainty.cluster
-    measure = MeasureFile(read.resolve(cluster=cluster), tuple(METRICS), options, wanted._replace(diagram=True))
+    cluster, names = uncertainty.cluster, tuple(calibration_errors())
+    measure = MeasureFile(read.resolve(cluster=cluster), names, options, wanted._replace(diagram=True))
     groups = MeasureFile(read.resolve(by, cluster), ("tce",), options, wanted) if by else None
     compare = None
     if calibration:

@@ -43,9 +43,10 @@ def _values() -> Mapping[str, tuple[str, ...]]:
     """What options can be set to, by their long names."""
     from bpmcli.cli.options.showing import FORMATS, FORMATS_PER_INPUT
     from bpmcli.core.calibrators import METHODS
+    from bpmcli.core.compare.scores import score_names
     from bpmcli.core.compare.truths import TRUTHS
     from bpmcli.core.curves.families import FAMILIES
-    from bpmcli.core.metrics import METRICS
+    from bpmcli.core.metrics import METRICS, calibration_errors
 
     limits = tuple(f"{name}=" for name in METRICS)
     return {
@@ -56,7 +57,7 @@ def _values() -> Mapping[str, tuple[str, ...]]:
         "--fail-above": limits,
         "--pass-below": limits,
         "--max-increase": limits,
-        "--rank-by": ("nll", "brier", *METRICS),
+        "--rank-by": tuple(score_names(calibration_errors())),
         "--format": FORMATS,
         "--format of metrics": FORMATS_PER_INPUT,
         "--binning": ("mass", "width"),

@@ -84,21 +84,25 @@ def _label(record: Record, label: str) -> str:
 
 
 def rank(records: Sequence[Record], metric: str) -> list[dict[str, Any]]:
-    """The records with the lowest value of a metric first, each with its rank and whether it ties with the best.
+    """The records with the best value of a metric first, each with its rank and whether it ties with the best.
 
     It ties if the confidence intervals overlap; None where there is no interval. Inputs without a value come last.
     """
+    from bpmcli.core.metrics import METRICS
+
+    sign = -1.0 if METRICS[metric].higher_is_better else 1.0
+    near, far = ("high", "low") if sign < 0 else ("low", "high")
 
     def value(record: Record) -> float:
         found = record["metrics"][metric]["value"]
-        return float("inf") if found is None else found
+        return float("inf") if found is None else sign * found
 
     ordered = sorted(records, key=value)
-    best = ordered[0]["metrics"][metric].get("high") if ordered else None
+    best = ordered[0]["metrics"][metric].get(far) if ordered else None
     ranked = []
     for place, record in enumerate(ordered, 1):
-        low = record["metrics"][metric].get("low")
-        tied = None if best is None or low is None else place == 1 or low <= best
+        end = record["metrics"][metric].get(near)
+        tied = None if best is None or end is None else place == 1 or sign * end <= sign * best
         ranked.append({**record, "rank": place, "tied": tied})
     return ranked
 
@@ -116,7 +120,8 @@ def shorten_inputs(table: Table) -> Table:
 
 
 def _target(record: Record) -> str:
-    return "P(y = 1)" if record["target"] == "event" else "the predicted class"
+    names = {"event": "P(y = 1)", "top-label": "the predicted class"}
+    return names.get(record["target"]) or f"the {record['target'].removeprefix('top-')} most probable classes"
 
 
 def _one(record: Record, brief: bool) -> Table:
@@ -128,6 +133,7 @@ def _one(record: Record, brief: bool) -> Table:
     heading = [f"{title(record)}: {_data(record)}; calibration of {_target(record)}"]
     if "verdict" in record and not brief:
         heading += [record["verdict"]["sentence"], *record.get("disagreements", ())]
+        heading += [record["class_check"]["sentence"]] if "class_check" in record else []
     return Table(head, rows, heading)
 
 
@@ -144,7 +150,7 @@ def _data(record: Record) -> str:
 
 def _facts(record: Record) -> Iterator[list[Cell]]:
     for field, label in FACTS.items():
-        if field in record:
+        if field in record and field not in record["metrics"]:
             yield [_label(record, label), record[field]]
 
 
@@ -170,3 +176,32 @@ def bins(records: Sequence[Record]) -> Table:
             values = [int(v) if k == "rows" and float(v).is_integer() else v for k, v in item.items()]
             rows.append([*(record[key] for key in identity), *values])
     return Table([*identity, *names], rows)
+
+
+CLASSES_SHOWN = 30
+"""Lines that a reader looks through; csv and json have every class."""
+
+
+def classes(records: Sequence[Record], most: int | None = None) -> Table:
+    """The classes of every input, one line each; the `most` with the largest gaps where there are more."""
+    identity = [key for key in ("input", "group") if key in records[0]] if len(records) > 1 else []
+    names = list(records[0]["classwise"][0]["metrics"])
+    limits = [f"{name}{end}" for name in names for end in ("", " low", " high")]
+    rows: list[list[Cell]] = []
+    left_out = 0
+    for record in records:
+        every = record["classwise"]
+        shown = every
+        if most is not None and len(every) > most:
+            shown = sorted(every, key=lambda one: -abs(one["gap"]))[:most]
+        left_out += len(every) - len(shown)
+        for one in shown:
+            values = [one["metrics"][name].get(field) for name in names for field in ("value", "low", "high")]
+            facts = [one[key] for key in ("class", "rows", "rate", "mean_probability", "gap")]
+            rows.append([*(record[key] for key in identity), *facts, *values])
+    title = (
+        f"each class against the rest; the {len(rows)} with the largest gaps"
+        if left_out
+        else "each class against the rest"
+    )
+    return Table([*identity, "class", "rows", "rate", "mean probability", "gap", *limits], rows, title)

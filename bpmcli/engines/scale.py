@@ -63,13 +63,15 @@ def pool_inputs(
     watch: Watch,
     distributions: bool = False,
     missed: bool = False,
+    keep_scores: int = 0,
 ) -> tuple[Rows, tuple[Notice, ...]]:
     """All inputs as one sample."""
     mode = scale.mode
     if mode == "auto":
         mode = "summary" if not distributions and _many_rows(items, options) else "exact"
     if mode == "exact":
-        loaded = list(watch(scale.run(Read(options, distributions, missed=missed), items), len(items)))
+        read = Read(options, distributions, missed=missed, keep_scores=keep_scores)
+        loaded = list(watch(scale.run(read, items), len(items)))
         error = first_error(loaded)
         if error is not None:
             raise error

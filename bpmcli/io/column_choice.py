@@ -65,6 +65,8 @@ class InputOptions(NamedTuple):
     """Rows with the same value in this column are not independent."""
     keep_ids: bool = False
     """Whether rows keep their ids, to be paired with those of another run."""
+    top_k: int = 1
+    """How many of the most probable classes may hold the label of a correct row."""
 
 
 OUTCOMES = ("label", "hit", "prediction")

@@ -10,6 +10,8 @@ from bpmcli.errors import DataError, UsageError
 from bpmcli.io.column_choice import NAMES, SCORES, ColumnChoice, InputOptions, listed
 from bpmcli.io.formats.reader import ColumnInfo, Reader
 
+TARGETS = {EVENT: "P(y = 1) itself", TOP_LABEL: "the predicted class"}
+
 
 class Layout(NamedTuple):
     """The columns in use and what they mean."""
@@ -36,6 +38,8 @@ class Layout(NamedTuple):
     cluster: str | None = None
     id: str | None = None
     """The column of ids, where rows are paired with those of another run."""
+    top_k: int = 1
+    """A row is correct if its label is among this many of the most probable classes."""
 
     @property
     def names(self) -> list[str]:
@@ -65,10 +69,12 @@ class Layout(NamedTuple):
             what = "prediction = label" if self.prediction else "argmax = label"
             if self.target == EVENT:
                 what = "label = 1"
+            elif self.top_k > 1:
+                what = f"label among the {self.top_k} most probable classes"
             elif self.binary:
                 what = "(P(y = 1) > 0.5) = label"
             pairs.append(("a hit is", what))
-        pairs.append(("calibrates", "P(y = 1) itself" if self.target == EVENT else "the predicted class"))
+        pairs.append(("calibrates", TARGETS.get(self.target, f"the {self.top_k} most probable classes")))
         return pairs
 
 
@@ -96,11 +102,12 @@ def understand(reader: Reader, options: InputOptions, outcomes: bool = True) -> 
         label=one("label"), hit=one("hit"), prediction=one("prediction"),
         weight=options.weight and chosen.existing(options.weight, "--weight"),
         group=options.group and chosen.existing(options.group, "--by"),
-        target=EVENT if options.event else TOP_LABEL,
+        target=EVENT if options.event else TOP_LABEL if options.top_k == 1 else f"top-{options.top_k}",
         percent=_is_percent(options, kind),
         n_classes=2 if binary else (len(scores) if len(scores) > 1 else columns[scores[0]].width) or 0,
         cluster=_key(chosen, options.cluster or (reader.row_key if outcomes else None), "--cluster"),
         id=_key(chosen, options.id or reader.row_key, "--id") if options.keep_ids else None,
+        top_k=options.top_k,
     )  # fmt: skip
     if outcomes:
         layout = _with_outcome(layout, columns, options, matrix)
@@ -190,6 +197,8 @@ def _with_outcome(layout: Layout, columns: Mapping[str, ColumnInfo], options: In
         if outcome is None:
             raise DataError(f"no column with y (found: {found})", "name it with --label")
         return layout._replace(label=outcome, hit=None, prediction=None)
+    if options.top_k > 1 and not (matrix and layout.label and not options.hit):
+        raise DataError("--top-k needs the scores of all classes, and labels", "leave --top-k out")
     if own_prediction and layout.label and not options.hit:
         return layout._replace(hit=None, prediction=None)
     if layout.hit and not (options.prediction or (options.label and layout.prediction)):

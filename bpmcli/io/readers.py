@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bpmcli.core.data.categorical import Categorical
+from bpmcli.core.data.log_odds import Reduced
 from bpmcli.core.data.notices import Notice, notice
 from bpmcli.core.data.rows import EVENT, Rows, pool
+from bpmcli.core.data.sample import Ints
 from bpmcli.errors import BpmError, DataError
 from bpmcli.io.batches import complete_batches
+from bpmcli.io.columns import Array
 from bpmcli.io.formats.reader import ColumnBatch, Reader
 from bpmcli.io.layout import InputOptions, Layout, understand
 from bpmcli.io.opening import open_input
 from bpmcli.io.outcomes import hits_of, label_indices, weights_of
-from bpmcli.io.scores import logits_of, missed_of, reduced_scores, scores_of
+from bpmcli.io.scores import class_scores, logits_of, missed_of, reduced_scores, scores_of
 
 if TYPE_CHECKING:
     from bpmcli.io.summaries import Summarised
@@ -61,9 +64,11 @@ def read_rows(
     distributions: bool = False,
     mode: str = "exact",
     missed: bool = False,
+    keep_scores: int = 0,
 ) -> Loaded:
     """All rows of a file. `distributions` keeps the scores of all classes as well, `missed` those of wrong rows.
 
+    `keep_scores` keeps the scores of all classes as they are, for metrics, unless they are more than this many.
     `mode="auto"`: a file of more than EXACT_ROWS rows comes as a summary; `"summary"`: any file does.
     """
     try:
@@ -79,12 +84,16 @@ def read_rows(
             return load_summarised(reader, options, distributions)
         layout = understand(reader, options)
         odd: Counter[str] = Counter()
-        streamed = stream_rows(reader, layout, options, odd, distributions=distributions, missed=missed)
+        streamed = stream_rows(
+            reader, layout, options, odd, distributions=distributions, missed=missed, keep_scores=keep_scores
+        )
         parts = [part.rows for part in streamed]
         parts = _of_one_width(parts) if distributions else parts
         if not sum(part.log_odds.size for part in parts):
             raise DataError("no rows")
         rows = parts[0] if len(parts) == 1 else pool(parts)
+        if rows.scores is None and 0 < keep_scores < odd["scores"] and odd["classes"] > 1:
+            odd["classes-unchecked"] = odd["scores"]
         if rows.weights is not None and not rows.weights.any():
             raise DataError(f"all weights in '{layout.weight}' are zero", "name another column with --weight")
         sure = rows.log_odds > CONFIDENT
@@ -109,10 +118,13 @@ def stream_rows(
     missed: bool = False,
     rest: bool = False,
     outcomes: bool = True,
+    keep_scores: int = 0,
 ) -> Iterator[RowsBatch]:
     """Rows batch by batch. `rest` brings the other columns along, `outcomes=False` needs no labels."""
     for batch in complete_batches(reader, layout, options, odd, rest=rest, outcomes=outcomes):
-        rows = rows_of(batch, layout, odd, distributions=distributions, missed=missed, outcomes=outcomes)
+        rows = rows_of(
+            batch, layout, odd, distributions=distributions, missed=missed, outcomes=outcomes, keep_scores=keep_scores
+        )
         yield RowsBatch(batch, rows)
 
 
@@ -124,29 +136,46 @@ def rows_of(
     distributions: bool = False,
     missed: bool = False,
     outcomes: bool = True,
+    keep_scores: int = 0,
 ) -> Rows:
     """The rows of a batch, reduced and checked."""
     scores = scores_of(batch, layout)
     reduced = reduced_scores(scores, layout, batch.start)
+    hits, labels = np.zeros(batch.n, dtype=bool), None
+    if outcomes:
+        reduced, hits, labels = _outcomes(batch, layout, scores, reduced)
     odd["argmax-ties"] += reduced.argmax_ties
     odd["rows-normalised"] += reduced.rows_off_sum
     odd["saturated"] += reduced.saturated
     odd["classes"] = max(odd["classes"], scores.shape[1] if scores.ndim == 2 else 2 if layout.binary else 0)
     odd["above-one"] += int((scores > 1.0).sum()) if layout.kind in ("probs", "confidence") else 0
-    hits = hits_of(batch, layout, reduced, scores) if outcomes else np.zeros(batch.n, dtype=bool)
+    odd["scores"] += scores.size
     weights = weights_of(batch, layout.weight) if layout.weight and outcomes else None
-    labels = None
-    if outcomes and layout.label and not layout.prediction and layout.target != EVENT:
-        labels = label_indices(batch, layout)
     groups, clusters, ids = (
         _groups(batch, name) if name else None for name in (layout.group, layout.cluster, layout.id)
     )
     logits = logits_of(scores, layout, reduced) if distributions else None
     wrong = missed_of(scores, layout, reduced, hits, labels, weights) if missed and labels is not None else None
+    kept = class_scores(scores, layout) if labels is not None and odd["scores"] <= keep_scores else None
     return Rows(
         reduced.log_odds, hits, weights, reduced.predictions, labels, groups, logits,
-        layout.kind == "probs", layout.target, wrong, clusters, ids,
+        layout.kind == "probs", layout.target, wrong, clusters, ids, kept,
     )  # fmt: skip
+
+
+def _outcomes(
+    batch: ColumnBatch, layout: Layout, scores: Array, reduced: Reduced
+) -> tuple[Reduced, Array, Ints | None]:
+    """Whether each row is correct, and its label; with --top-k also the log-odds of that."""
+    hits, labels = hits_of(batch, layout, reduced, scores), None
+    if layout.label and not layout.prediction and layout.target != EVENT:
+        labels = label_indices(batch, layout)
+    kept = class_scores(scores, layout) if layout.top_k > 1 else None
+    if kept is not None and labels is not None:
+        from bpmcli.core.data.top_k import within_top
+
+        reduced, hits = within_top(kept, labels, layout.top_k, reduced)
+    return reduced, hits, labels
 
 
 def _groups(batch: ColumnBatch, name: str) -> Categorical:
@@ -178,7 +207,7 @@ def _of_one_width(parts: list[Rows]) -> list[Rows]:
 
 def notices_of(odd: Counter[str], shares: tuple[float, float] | None, layout: Layout) -> Iterator[Notice]:
     """What was odd. `shares`: accuracy and the share of confidences above 0.8, unless rows are few."""
-    for code in ("rows-normalised", "above-one", "argmax-ties", "missing-skipped"):
+    for code in ("rows-normalised", "above-one", "argmax-ties", "missing-skipped", "classes-unchecked"):
         if odd[code]:
             yield notice(code, count=odd[code])
     if odd["saturated"] and layout.kind in ("confidence", "probs") and len(layout.scores) == 1:

@@ -22,6 +22,7 @@ from bpmcli.io.formats.reader import ColumnBatch
 from bpmcli.io.layout import Layout
 
 if TYPE_CHECKING:
+    from bpmcli.core.data.class_scores import ClassScores
     from bpmcli.core.data.missed import Missed
 
 NOT_FINITE = "--skip-missing leaves such rows out; write -1e9 for a class that cannot be chosen"
@@ -120,6 +121,18 @@ def logits_of(scores: Array, layout: Layout, reduced: Reduced) -> Floats | None:
         x = np.where(reduced.predictions == 1, reduced.log_odds, -reduced.log_odds)
         return np.stack([np.zeros_like(x), x], axis=1)
     return None
+
+
+def class_scores(scores: Array, layout: Layout) -> ClassScores | None:
+    """The scores of all classes as they are; log-odds of P(y = 1) as logits of two classes. None if there are none."""
+    if layout.target == EVENT or (scores.ndim == 1 and not layout.binary):
+        return None
+    from bpmcli.core.data.class_scores import ClassScores
+
+    if scores.ndim == 2:
+        return ClassScores([scores], layout.kind == "probs", layout.classes)
+    x = reduced_scores(scores, layout._replace(target=EVENT), 0).log_odds
+    return ClassScores([np.stack([np.zeros_like(x), x], axis=1)], from_probs=False)
 
 
 def missed_of(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from bpmcli.core.data.notices import Notice, notice
 from bpmcli.core.data.rows import Rows, facts_of
 from bpmcli.core.data.sample import Sample
-from bpmcli.core.metrics import MetricOptions, measure
+from bpmcli.core.metrics import METRICS, Measurements, MetricOptions, measure
 from bpmcli.io.layout import InputOptions
 from bpmcli.io.paths import Input
 from bpmcli.io.readers import Loaded, read_rows
@@ -43,9 +43,16 @@ class Requested(NamedTuple):
     """Also keep what a later run needs to be compared with this one, and up to so many rows of it; 0: do not."""
     against: Any = None
     """An `Against` (tasks.baseline): the saved run to compare with."""
+    classwise: bool = False
 
 
 NOTHING_MORE = Requested()
+
+CALIBRATED = "calibrated"
+"""The verdict that single classes might contradict."""
+EVERY_SCORE = 1 << 62
+QUICK_SCORES = 1 << 20
+"""Up to here whether single classes are calibrated is checked without being asked for: it takes a fifth of a second."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,7 +66,15 @@ class MeasureFile:
     mode: str = "exact"
 
     def __call__(self, item: Input) -> list[Measurement]:
-        return self.finish(item, read_rows(item.place, self.options, mode=self.mode))
+        keep = self.keep_scores
+        return self.finish(item, read_rows(item.place, self.options, mode=self.mode, keep_scores=keep))
+
+    @property
+    def keep_scores(self) -> int:
+        """How many scores of all classes to keep: all that metrics need, or enough for a look at single classes."""
+        if self.requested.classwise or any(METRICS[name].needs_classes for name in self.names):
+            return EVERY_SCORE
+        return QUICK_SCORES if self.requested.verdict else 0
 
     def finish(self, item: Input, loaded: Loaded) -> list[Measurement]:
         """The records of a file that is already read."""
@@ -84,7 +99,9 @@ class MeasureFile:
         self, identity: dict[str, Any], rows: Rows, notices: tuple[Notice, ...], metadata: Mapping[str, str]
     ) -> Measurement:
         sample, clusters = effective_sample(rows)
-        measured = measure(sample, self.names, self.metrics)
+        measured = measure(sample, self.names, self.metrics, rows if rows.scores is not None else None)
+        if not all(METRICS[name].calibration_error for name in self.names):
+            measured = self._with_reasons(measured, rows)
         record: dict[str, Any] = {**identity, **facts_of(rows, sample)}
         if "bpmcli" in metadata and (truth := true_tce(metadata)) is not None:
             record["true_tce"] = truth
@@ -100,9 +117,13 @@ class MeasureFile:
 
             record |= answer(sample, rows.target, record["metrics"], self.metrics)
         if self.requested.interval:
-            self._add_intervals(record, sample, clusters)
+            self._add_intervals(record, rows, sample, clusters)
+        if self.requested.classwise or (
+            rows.scores is not None and record.get("verdict", {}).get("name") == CALIBRATED
+        ):
+            self._add_classes(record, rows)
         if self.requested.noise_runs:
-            self._add_noise_floor(record, sample, clusters)
+            self._add_noise_floor(record, rows, sample, clusters)
         if self.requested.against is not None:
             record["increases"] = self.requested.against.increases(record, rows, sample, self.metrics)
         if self.requested.bins_table:
@@ -114,8 +135,22 @@ class MeasureFile:
         diagram = self._diagram(sample) if self.requested.diagram else None
         return Measurement(record, notices, diagram, self._kept(rows, sample) if self.requested.keep else None)
 
+    def _with_reasons(self, measured: Measurements, rows: Rows) -> Measurements:
+        from bpmcli.tasks.classes import with_reasons
+
+        return with_reasons(measured, rows)
+
+    def _add_classes(self, record: dict[str, Any], rows: Rows) -> None:
+        """The table of classes if it is asked for, and a look at single classes in the default run."""
+        from bpmcli.tasks import classes
+
+        if self.requested.classwise:
+            names = ["tce"] if self.requested.verdict else self.names
+            record["classwise"] = classes.classwise(rows, names, self.metrics, self.requested)
+        if record.get("verdict", {}).get("name") == CALIBRATED:
+            record |= classes.class_check(rows)
+
     def _kept(self, rows: Rows, sample: Sample) -> dict[str, Any]:
-        from bpmcli.core.metrics import METRICS
         from bpmcli.tasks.baseline import kept
 
         others = measure(sample, [name for name in METRICS if name not in self.names], self.metrics)
@@ -127,25 +162,30 @@ class MeasureFile:
 
         return reliability(sample, self.metrics.n_bins, self.metrics.binning, axis=self.requested.axis)
 
-    def _add_noise_floor(self, record: dict[str, Any], sample: Sample, clusters: Any) -> None:
+    def _add_noise_floor(self, record: dict[str, Any], rows: Rows, sample: Sample, clusters: Any) -> None:
         from dataclasses import asdict
 
         from bpmcli.core.metrics.noise_floor import noise_floor
 
         floors = noise_floor(
             sample if clusters is None else clusters.as_fewer_rows(), self.names, self.metrics,
-            self.requested.noise_runs, self.requested.seed,
+            self.requested.noise_runs, self.requested.seed, rows if rows.scores is not None else None,
         )  # fmt: skip
         record["noise_floor"] = {k: asdict(f) if f else None for k, f in floors.items()}
 
-    def _add_intervals(self, record: dict[str, Any], sample: Sample, clusters: Any) -> None:
+    def _add_intervals(self, record: dict[str, Any], rows: Rows, sample: Sample, clusters: Any) -> None:
         from bpmcli.core.metrics.intervals import metric_intervals
 
         values = {key: found["value"] for key, found in record["metrics"].items()}
         wanted = self.requested
+        of_confidence = {name: value for name, value in values.items() if not METRICS[name].needs_classes}
         intervals = metric_intervals(
-            sample, values, self.metrics, wanted.interval, wanted.resamples, wanted.seed, clusters
+            sample, of_confidence, self.metrics, wanted.interval, wanted.resamples, wanted.seed, clusters
         )
+        if len(of_confidence) < len(values):
+            from bpmcli.tasks import classes
+
+            intervals |= classes.intervals(rows, values, self.metrics, wanted)
         for key, found in intervals.items():
             record["metrics"][key] |= found._asdict() if found else {"low": None, "high": None}
 

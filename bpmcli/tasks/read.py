@@ -21,9 +21,14 @@ class Read:
     mode: str = "exact"
     missed: bool = False
     """Also read the scores of wrong rows."""
+    keep_scores: int = 0
+    """Also keep the scores of all classes, if they are not more than this."""
 
     def __call__(self, item: Input) -> Loaded:
-        return read_rows(item.place, self.options, distributions=self.distributions, mode=self.mode, missed=self.missed)
+        return read_rows(
+            item.place, self.options, distributions=self.distributions, mode=self.mode, missed=self.missed,
+            keep_scores=self.keep_scores,
+        )  # fmt: skip
 
 
 def pooled(loaded: Sequence[Loaded], paths: Sequence[str]) -> tuple[Rows, tuple[Notice, ...]]:

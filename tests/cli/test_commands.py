@@ -483,7 +483,7 @@ def test_gate_on_a_metric_that_cannot_be_computed_fails(run):
     assert "could not be measured" in run("metrics", "few.npz", "--fail-above", "tce-bpm=0.9", code=1).err
 
 
-@pytest.mark.parametrize("gate", ["ece=nan", "ece=inf", "ece=", "ece", "ece=x", "brier=0.1", "=0.1"])
+@pytest.mark.parametrize("gate", ["ece=nan", "ece=inf", "ece=", "ece", "ece=x", "sharpness=0.1", "=0.1"])
 def test_gates_that_make_no_sense_are_usage_errors(run, gate):
     run("metrics", TEST, "--fail-above", gate, code=2)
 
@@ -559,7 +559,7 @@ def test_compare_files_side_by_side(run):
 @pytest.mark.parametrize(
     "argv",
     [["metrics"], ["metrics", "a.npz", "--nonsense"], ["metrics", VAL, "--binning", "odd"], ["nonsense"],
-     ["metrics", VAL, "-m", "brier"], ["metrics", VAL, "--format", "xml"], ["metrics", VAL, "--p", "0.5"],
+     ["metrics", VAL, "-m", "sharpness"], ["metrics", VAL, "--format", "xml"], ["metrics", VAL, "--p", "0.5"],
      ["metrics", VAL, "--p", "nan"], ["metrics", VAL, "--n-bins", "0"], ["metrics", VAL, "--bins", "9:3"],
      ["metrics", VAL, "--schemes", "0"], ["fit", VAL, "--optimizer", "sgd"], ["fit", VAL, "--method", "magic"],
      ["fit", VAL, "--variant", "other"], ["metrics", VAL, "--density", "normal"], ["fit"], ["apply"]],

@@ -71,9 +71,11 @@ def compare_calibrators(
 
 def _score_names(chosen: Metrics, rank_by: str) -> tuple[str, ...]:
     """The scores to compute: the one that decides is always among them."""
-    from bpmcli.core.compare.scores import score_names
+    from bpmcli.core.compare.scores import ALL_CLASSES, PROPER, score_names
+    from bpmcli.core.metrics import calibration_errors
 
-    names = score_names(list(dict.fromkeys(chosen.resolve())) if chosen.metric else None)
+    known = [*calibration_errors(), *PROPER, *ALL_CLASSES]
+    names = score_names(list(dict.fromkeys(chosen.resolve(known=known))) if chosen.metric else None)
     return tuple(names) if rank_by in names else (rank_by, *names)
 
 

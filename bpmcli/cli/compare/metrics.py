@@ -63,7 +63,11 @@ def compare_metrics(
       bpmcli compare metrics --truth params.json -n 800
     """
     format_, seed, level = output.resolve(), other.resolve(), uncertainty.resolve()
-    names = tuple(dict.fromkeys(chosen.resolve(["all"] if truths.truth else None)))
+    from bpmcli.core.metrics import calibration_errors
+
+    # Only estimates of the calibration error have a true value, and paired files are compared by confidence alone.
+    known = calibration_errors() if truths.truth or pairs.paired else None
+    names = tuple(dict.fromkeys(chosen.resolve(["all"] if truths.truth else None, known=known)))
     wanted = Wanted(names, details.resolve(), read.resolve(cluster=uncertainty.cluster), format_, output.output)
     work.resolve()
     check_targets(output)

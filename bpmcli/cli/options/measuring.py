@@ -33,14 +33,23 @@ class Metrics(NamedTuple):
     ] = None
     list_: Annotated[bool, typer.Option("--list", help="Explain every metric, then stop.")] = False
     bins_table: Annotated[bool, typer.Option("--bins-table", help="Show the bins themselves.")] = False
+    classwise: Annotated[
+        bool, typer.Option("--classwise", help="Also measure each class against the rest, with intervals.")
+    ] = False
 
-    def resolve(self, default: Sequence[str] | None = None, more: Sequence[str] = ()) -> list[str]:
-        """Names of the metrics, each once: those asked for or the default, the one to rank by, and `more`."""
+    def resolve(
+        self, default: Sequence[str] | None = None, more: Sequence[str] = (), known: Sequence[str] | None = None
+    ) -> list[str]:
+        """Names of the metrics, each once: those asked for or the default, the one to rank by, and `more`.
+
+        `known` are the metrics to choose from, if not all of them.
+        """
         from bpmcli.core.metrics import check_metric_names
 
         first = [] if self.metric or default else ["tce"]
+        more = [*more, *(["ece-classwise", "ece-marginal"] if self.classwise else [])]
         ranked = [self.sort] if self.sort else []
-        chosen = check_metric_names(self.metric or default)
+        chosen = check_metric_names(self.metric or default, known)
         return list(dict.fromkeys([*first, *chosen, *more, *(check_metric_names(ranked) if ranked else [])]))
 
     def sort_by(self) -> str | None:

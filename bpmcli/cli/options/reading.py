@@ -62,6 +62,22 @@ class Input(NamedTuple):
 
 
 @under(INPUT)
+class Correct(NamedTuple):
+    """What counts as a correct row."""
+
+    top_k: Annotated[
+        int, typer.Option("--top-k", metavar="K", help="Correct if the label is among the K most probable classes.")
+    ] = 1
+
+    def resolve(self, options: Any) -> Any:
+        """The options of the readers with these added."""
+        whole("--top-k", self.top_k, 1)
+        if self.top_k > 1 and options.event:
+            raise UsageError("--top-k and --event exclude each other", "keep one of them")
+        return options._replace(**self._asdict())
+
+
+@under(INPUT)
 class InputCheck(NamedTuple):
     """Looking at an input before using it."""
 

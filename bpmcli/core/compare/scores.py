@@ -18,34 +18,29 @@ from bpmcli.core.data.log_odds import reduce_logits
 from bpmcli.core.data.names import known_name
 from bpmcli.core.data.rows import EVENT, Rows
 from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, sample_from_log_odds, sigmoid
-from bpmcli.core.metrics import METRICS, MetricOptions, everyday_metrics, measure
+from bpmcli.core.metrics import MetricOptions, calibration_errors, everyday_metrics, measure
+from bpmcli.core.metrics.whole import whole_losses
 
 Scores = dict[str, float | None]
 """Scores by name; None where a score cannot be computed."""
 
-PROPER = {
-    "brier": "mean squared error of the confidence",
-    "nll": "minus the mean log-likelihood of correct and wrong rows",
-}
+PROPER = ("brier", "nll")
+"""The proper scores of the confidence."""
 ALL_CLASSES = ("nll-all", "brier-all")
-"""The same for whole distributions: minus the mean log-probability of the true class, and the mean of
-Σ_k (p_k − [k is true])² (Brier 1950). Only where the scores of all classes are known."""
+"""The metrics of these names (`core.metrics.whole`). Only where the scores of all classes are known."""
 
 KEPT = "kept"
 """Share of the rows whose predicted class still has the largest probability."""
 
-SMALLEST = 5e-324
-"""Replaces a probability that underflowed: its row costs 744 in the NLL rather than infinity."""
-
 
 def score_names(metrics: Iterable[str] | None = None) -> list[str]:
     """The chosen metrics (the everyday ones by default), then the proper scores and the classes kept."""
-    return [*(everyday_metrics() if metrics is None else metrics), *PROPER, *ALL_CLASSES, KEPT]
+    return list(dict.fromkeys([*(everyday_metrics() if metrics is None else metrics), *PROPER, *ALL_CLASSES, KEPT]))
 
 
 def check_score_name(name: str) -> str:
-    """The name, or a usage error that lists the known ones. Every registered metric is a score."""
-    known = score_names(METRICS)
+    """The name, or a usage error that lists the known ones. Every estimate of the calibration error is a score."""
+    known = score_names(calibration_errors())
     return known_name(name, known, "score")
 
 
@@ -88,7 +83,9 @@ class Judge(NamedTuple):
                 probs[fallen] = spread.keeping_class(
                     g[fallen], miss[fallen], rows.logits[fallen], rows.predictions[fallen]
                 )
-            return CalibratedConfidences(rows, g, miss, kept, *_whole_losses(probs, rows))
+            with np.errstate(divide="ignore"):
+                log_probs = np.log(probs)
+            return CalibratedConfidences(rows, g, miss, kept, *_whole_losses(log_probs, rows))
         assert rows.logits is not None
         assert rows.predictions is not None
         log_probs = np.maximum(calibrator.distributions(rows.logits), np.log(LEAST))
@@ -100,7 +97,7 @@ class Judge(NamedTuple):
             kept[changed] = own + TRACE >= others.max(axis=1)
             with np.errstate(divide="ignore"):
                 x[changed] = np.clip(own - np.log(np.exp(others).sum(axis=1)), -LOG_ODDS_LIMIT, LOG_ODDS_LIMIT)
-        return CalibratedConfidences(rows, sigmoid(x), sigmoid(-x), kept, *_whole_losses(np.exp(log_probs), rows))
+        return CalibratedConfidences(rows, sigmoid(x), sigmoid(-x), kept, *_whole_losses(log_probs, rows))
 
 
 class CalibratedConfidences(NamedTuple):
@@ -124,12 +121,7 @@ class CalibratedConfidences(NamedTuple):
     def scores(self, names: Iterable[str], options: MetricOptions) -> Scores:
         """The named scores. All but those of all classes concern the class that the model predicted."""
         rows, wanted = self.rows, list(names)
-        given = np.maximum(np.where(rows.hits, self.g, self.miss), SMALLEST)
-        other = np.where(rows.hits, self.miss, self.g)
         own: Scores = {
-            "brier": _mean(other**2, rows.weights),
-            # log1p where the confidence is near 1: log(1 - 1e-18) is not 0.
-            "nll": -_mean(np.where(other < 0.5, np.log1p(-np.minimum(other, 0.5)), np.log(given)), rows.weights),
             "nll-all": None if self.nll_all is None else _mean(self.nll_all, rows.weights),
             "brier-all": None if self.brier_all is None else _mean(self.brier_all, rows.weights),
             KEPT: None if self.kept is None else _mean(self.kept.astype(np.float64), rows.weights),
@@ -141,13 +133,9 @@ class CalibratedConfidences(NamedTuple):
         return {name: own[name] if name in own else measured[name].value for name in wanted}
 
 
-def _whole_losses(probs: Floats, rows: Rows) -> tuple[Floats, Floats] | tuple[None, None]:
+def _whole_losses(log_probs: Floats, rows: Rows) -> tuple[Floats, Floats] | tuple[None, None]:
     """Log loss and Brier score of every row's distribution."""
-    if rows.labels is None:
-        return None, None
-    true = probs[np.arange(rows.n), rows.labels]
-    squares = np.einsum("ij,ij->i", probs, probs)
-    return -np.log(np.maximum(true, SMALLEST)), squares - 2.0 * true + 1.0
+    return (None, None) if rows.labels is None else whole_losses(log_probs, rows.labels)
 
 
 def _apart(log_probs: Floats, classes: np.ndarray) -> tuple[Floats, Floats]:

@@ -22,6 +22,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "{count} {confidences} {are} exactly 0 or 1 in float64; their log-odds were clipped",
         "give logits or the probabilities of all classes, which still differ",
     ),
+    "classes-unchecked": (
+        "whether single classes are calibrated was not checked, because there are {count} scores",
+        "--classwise checks every class",
+    ),
     "missing-skipped": (
         "{count} {rows_} without a score, label or group {were} skipped",
         "",
@@ -110,6 +114,11 @@ TEXTS: dict[str, tuple[str, str]] = {
         "--method auto chose {method}: its log loss {what} is {loss} in {folds}-fold cross-validation of {n} rows, "
         "against {raw} uncalibrated{beside}",
         "",
+    ),
+    "zero-for-true": (
+        "{count} {rows_} {have} a probability of exactly 0 for the true class; in nll-all each costs 744.4 instead of "
+        "infinity",
+        "give logits",
     ),
     "label-impossible": (
         "{count} {rows_} {have} a probability of 0 for the true class; the fit took it as 1e-12",

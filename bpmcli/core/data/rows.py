@@ -15,6 +15,7 @@ from bpmcli.core.data.sample import Floats, Ints, Sample, sample_from_log_odds
 from bpmcli.errors import DataError
 
 if TYPE_CHECKING:
+    from bpmcli.core.data.class_scores import ClassScores
     from bpmcli.core.data.missed import Missed
     from bpmcli.core.summary.summary import Summary
 
@@ -43,6 +44,8 @@ class Rows:
     """Rows of one cluster are not independent."""
     ids: Categorical | None = None
     """What identifies a row in another file."""
+    scores: ClassScores | None = None
+    """The scores of all classes as they were read, where metrics need them."""
 
     @property
     def n(self) -> int:
@@ -64,8 +67,14 @@ class Rows:
         return Rows(
             self.log_odds[index], self.hits[index], pick(self.weights), pick(self.predictions),  # type: ignore[arg-type]
             pick(self.labels), groups, pick(self.logits), self.from_probs, self.target,  # type: ignore[arg-type]
-            clusters=clusters, ids=ids,
+            clusters=clusters, ids=ids, scores=None if self.scores is None else self.scores.take(index),
         )  # fmt: skip
+
+    def known(self) -> Rows:
+        """The rows whose label is one of the classes."""
+        if self.labels is None or (self.labels >= 0).all():
+            return self
+        return self.take(self.labels >= 0)
 
     def by_group(self) -> Iterator[tuple[str, Rows]]:
         """The rows of each group, by name; a group whose weights are all zero is left out."""
@@ -152,4 +161,5 @@ def pool(parts: Sequence[Rows]) -> Rows:
         weights, join("predictions"), join("labels"), join_text([p.groups for p in parts]), join("logits"),  # type: ignore[arg-type]
         any(p.from_probs for p in parts), parts[0].target, joined_missed([p.missed for p in parts]),
         join_text([p.clusters for p in parts]), join_text([p.ids for p in parts]),
+        None if parts[0].scores is None else parts[0].scores.joined([p.scores for p in parts[1:]]),
     )  # fmt: skip

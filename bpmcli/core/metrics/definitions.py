@@ -13,7 +13,7 @@ import numpy as np
 
 from bpmcli.core.data.binning import Bins, equal_mass_bins, make_bins, scheme_bins
 from bpmcli.core.data.notices import Notice, notice
-from bpmcli.core.data.sample import Sample
+from bpmcli.core.data.sample import Floats, Sample
 from bpmcli.core.metrics.registry import Measured, MetricOptions, metric
 from bpmcli.errors import FitError
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bpmcli.core.curves.bpm import BpmFit
     from bpmcli.core.curves.density import BetaDensity
     from bpmcli.core.curves.tce import MeasurableCurve
+    from bpmcli.core.data.rows import Rows
 
 SWEEP_CAP = 2000
 """If all rows are correct, bin accuracies stay monotone for every bin count, so the search must end somewhere."""
@@ -179,3 +180,97 @@ def tce(sample: Sample, options: MetricOptions) -> Measured:
 
     found = tce_averaged(sample, options.p)
     return Measured(found.value, {"shape": found.shape, "shape_weight": found.weight, "shift": found.shift})
+
+
+SCORE: dict[str, bool] = {"everyday": False, "calibration_error": False}
+"""Registry fields of what is not an estimate of the calibration error of the confidence."""
+WHOLE: dict[str, bool] = {**SCORE, "needs_classes": True, "of_event": False}
+
+
+@metric("accuracy", "share of correct predictions", "", resampled="resampled:accuracy", higher_is_better=True,
+        of_event=False, **SCORE)  # fmt: skip
+def accuracy(sample: Sample, options: MetricOptions) -> Measured:
+    """Σ h / N. In [0, 1]; higher is better."""
+    return Measured(sample.accuracy)
+
+
+@metric("auroc", "probability that a correct row has a higher confidence than a wrong one", "Hanley & McNeil 1982",
+        resampled="resampled:auroc", higher_is_better=True, **SCORE)  # fmt: skip
+def auroc(sample: Sample, options: MetricOptions) -> Measured:
+    """P(ŝ of a correct row > ŝ of a wrong row) + ½ P(they are equal). Says how well confidence ranks, not its level."""
+    if sample.one_outcome:
+        return Measured(None, why_missing=f"all rows are {'correct' if sample.one_outcome == 'hits' else 'wrong'}")
+    misses = np.maximum(sample.mass - sample.hits, 0.0)
+    below = np.cumsum(misses) - misses / 2
+    return Measured(float(sample.hits @ below) / (float(sample.hits.sum()) * float(misses.sum())))
+
+
+@metric("brier", "mean squared error of the confidence", "Brier 1950", resampled="resampled:brier", **SCORE)
+def brier(sample: Sample, options: MetricOptions) -> Measured:
+    """mean (ŝ − h)², with h = 1 for a correct row and 0 for a wrong one. In [0, 1]."""
+    return Measured(_mean_loss(sample, np.square(sample.complements), np.square(sample.confidences)))
+
+
+@metric("nll", "log loss of the confidence", "Good 1952", resampled="resampled:nll", **SCORE)
+def nll(sample: Sample, options: MetricOptions) -> Measured:
+    """−mean (h log ŝ + (1 − h) log(1 − ŝ)), from log-odds: a confidence that rounds to 1 has a finite loss."""
+    return Measured(_mean_loss(sample, np.logaddexp(0.0, -sample.log_odds), np.logaddexp(0.0, sample.log_odds)))
+
+
+def _mean_loss(sample: Sample, if_correct: Floats, if_wrong: Floats) -> float:
+    misses = np.maximum(sample.mass - sample.hits, 0.0)
+    return float(sample.hits @ if_correct + misses @ if_wrong) / sample.n
+
+
+@metric("nll-all", "log loss of the whole distribution", "Good 1952", **WHOLE)
+def nll_all(rows: Rows, options: MetricOptions) -> Measured:
+    """−mean log p_y, y the true class. Rows without a true class are left out. A probability of 0 counts as 5e-324."""
+    from bpmcli.core.metrics.whole import IMPOSSIBLE, losses_of, mean
+
+    known = rows.known()
+    if not known.n:
+        return Measured(None, why_missing="no label is one of the classes")
+    losses = losses_of(known)[0]
+    zeros = int((losses == IMPOSSIBLE).sum())
+    notices = (notice("zero-for-true", count=zeros),) if zeros else ()
+    return Measured(mean(losses, known.weights), {}, notices)
+
+
+@metric("brier-all", "mean squared error of the whole distribution", "Brier 1950", **WHOLE)
+def brier_all(rows: Rows, options: MetricOptions) -> Measured:
+    """mean Σ_k (p_k − [k = y])², from 0 to 2. A row without a true class costs Σ_k p_k²."""
+    from bpmcli.core.metrics.whole import losses_of, mean
+
+    return Measured(mean(losses_of(rows)[1], rows.weights))
+
+
+@metric("ece-classwise", "ece of each class against the rest, averaged", "Kull et al. 2019, NeurIPS", **WHOLE)
+def ece_classwise(rows: Rows, options: MetricOptions) -> Measured:
+    """(1/K Σ_k ECE_k^p)^(1/p), ECE_k the `ece` of p_k against [y = k]. Biased upwards, like `ece`."""
+    from bpmcli.core.metrics import classwise
+
+    value, classes = classwise.ece_classwise(rows, options)
+    return Measured(value, {"classes": classes})
+
+
+@metric("ece-marginal", "root mean square of the class-wise gaps, debiased", "Kumar et al. 2019, NeurIPS",
+        debiased=True, **WHOLE)  # fmt: skip
+def ece_marginal(rows: Rows, options: MetricOptions) -> Measured:
+    """√max(0, 1/K Σ_k Σ_b |b|/N (gap_kb² − acc_kb (1 − acc_kb)/(|b| − 1))): the marginal calibration error, p = 2."""
+    from bpmcli.core.metrics import classwise
+
+    value, classes = classwise.ece_marginal(rows, options)
+    return Measured(value, {"classes": classes})
+
+
+@metric("canonical-p", "P-value of the test that whole distributions are calibrated", "Widmann et al. 2019; bpmcli",
+        higher_is_better=True, is_test=True, **WHOLE)  # fmt: skip
+def canonical_p(rows: Rows, options: MetricOptions) -> Measured:
+    """See `distribution_test`: small values are evidence against calibration. Rows without a true class are ignored."""
+    from bpmcli.core.metrics.canonical import distribution_test
+
+    known = rows.known()
+    if not known.n:
+        return Measured(None, why_missing="no label is one of the classes")
+    found = distribution_test(known)
+    return Measured(found.canonical, {"classwise": found.classwise, "rows": found.rows})

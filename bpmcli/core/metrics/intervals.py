@@ -65,11 +65,16 @@ def metric_intervals(
         drawn = drawn_of[name][~np.isnan(drawn_of[name])]
         if np.isnan(base) or drawn.size < 2:
             continue
-        low, high = _limits(METRICS[name], drawn, base, level)
+        low, high = limits_of(METRICS[name], drawn, base, level)
+        low, high = low + value - base, high + value - base
         # Resamples of rows that are all correct are all correct; the posterior allows for a wrong one.
-        room = curve.high if sample.one_outcome else value
-        high = max(min(high + value - base, 1.0), room, value)
-        out[name] = Interval(min(low + value - base, curve.low, value), high, level, drawn.size)
+        room = curve.high if sample.one_outcome else 0.0
+        if METRICS[name].calibration_error:
+            low, high = min(low, curve.low, value), max(min(high, 1.0), room, value)
+        else:
+            low, high = max(min(low, value) - room, 0.0), max(high, value) + room
+            high = min(high, 1.0) if METRICS[name].higher_is_better else high
+        out[name] = Interval(low, high, level, drawn.size)
     return out
 
 
@@ -88,7 +93,7 @@ def resampled_values(
     return {name: np.concatenate(found) for name, found in blocks.items()}
 
 
-def _limits(entry: Metric, drawn: Floats, value: float, level: float) -> tuple[float, float]:
+def limits_of(entry: Metric, drawn: Floats, value: float, level: float) -> tuple[float, float]:
     """Percentiles corrected for bias; the value always lies between them.
 
     A debiased metric removes the noise of N rows, but on a resample the noise of resampling remains, so resamples score

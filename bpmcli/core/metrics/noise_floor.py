@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bpmcli.core.data.sample import Floats, Sample
-from bpmcli.core.metrics.registry import MetricOptions, measure
+from bpmcli.core.metrics.registry import METRICS, MetricOptions, measure
+
+if TYPE_CHECKING:
+    from bpmcli.core.data.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -34,23 +38,41 @@ def calibrated_hits(sample: Sample, rng: np.random.Generator) -> Floats:
 
 
 def noise_floor(
-    sample: Sample, names: Iterable[str], options: MetricOptions, runs: int = 200, seed: int = 0
+    sample: Sample,
+    names: Iterable[str],
+    options: MetricOptions,
+    runs: int = 200,
+    seed: int = 0,
+    rows: Rows | None = None,
 ) -> dict[str, Floor | None]:
-    """Each metric over `runs` simulated outcomes; None where it cannot be computed."""
+    """Each metric over `runs` simulated outcomes; None where it cannot be computed.
+
+    For metrics of whole distributions, labels are drawn from the distributions of the `rows`.
+    """
     wanted = list(names)
     rng = np.random.default_rng(seed)
     values: dict[str, list[float]] = {name: [] for name in wanted}
+    whole = [name for name in wanted if METRICS[name].needs_classes and not METRICS[name].is_test]
+    of_confidence = [name for name in wanted if not METRICS[name].needs_classes]
     for _ in range(runs):
-        for name, measured in measure(sample.with_hits(calibrated_hits(sample, rng)), wanted, options).items():
+        found = measure(sample.with_hits(calibrated_hits(sample, rng)), of_confidence, options)
+        for name, measured in found.items():
             if measured.value is not None:
                 values[name].append(measured.value)
-    observed = measure(sample, wanted, options)
+    if rows is not None and rows.scores is not None and whole:
+        from bpmcli.core.metrics.canonical import calibrated_rows
+
+        for simulated in calibrated_rows(rows, runs, rng):
+            for name, measured in measure(sample, whole, options, simulated).items():
+                values[name].append(float(measured.value or 0.0))
+    observed = measure(sample, wanted, options, rows)
     out: dict[str, Floor | None] = {}
     for name in wanted:
         score, drawn = observed[name].value, np.array(values[name])
         if not drawn.size:
             out[name] = None
             continue
-        p = None if score is None else float((1 + np.sum(drawn >= score)) / (1 + drawn.size))
+        worse = drawn <= score if METRICS[name].higher_is_better and score is not None else drawn >= (score or 0.0)
+        p = None if score is None else float((1 + np.sum(worse)) / (1 + drawn.size))
         out[name] = Floor(float(drawn.mean()), float(np.quantile(drawn, 0.95)), p)
     return out

@@ -16,6 +16,7 @@ from bpmcli.errors import FitError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from bpmcli.core.data.rows import Rows
     from bpmcli.core.metrics.resamples import Resamples
 
 
@@ -40,7 +41,10 @@ class Measured(NamedTuple):
     why_missing: str | None = None
 
 
-Compute = Callable[[Sample, MetricOptions], Measured]
+NO_CLASSES = Measured(None, why_missing="it needs the scores of all classes, and labels")
+
+Compute = Callable[[Any, MetricOptions], Measured]
+"""From a sample, or from rows for a metric that needs the scores of all classes."""
 OnResamples = Callable[["Resamples", MetricOptions], Floats]
 """A metric on all resamples of a sample at once: one value each, NaN where there is none."""
 
@@ -61,6 +65,15 @@ class Metric(NamedTuple):
     it, it is computed resample by resample."""
     posterior: bool = False
     """Its interval comes from the posterior of the averaged curve, without resamples."""
+    needs_classes: bool = False
+    """Measured on the scores of all classes: `compute` gets `Rows` with `scores` and `labels` instead of a sample."""
+    calibration_error: bool = True
+    """Estimates the calibration error of the confidence, whose true value a simulated truth knows."""
+    higher_is_better: bool = False
+    is_test: bool = False
+    """The value is a P-value: it has neither an interval nor a noise floor."""
+    of_event: bool = True
+    """Also defined for the probability of an event (--event)."""
 
     def on_resamples(self, drawn: Resamples, options: MetricOptions) -> Floats:
         """The metric of every resample; NaN where it has no value."""
@@ -115,10 +128,16 @@ class Measurements(dict[str, Measured]):
         return pd.DataFrame(rows).set_index("metric")
 
 
-def measure(sample: Sample, names: Iterable[str] | None = None, options: MetricOptions | None = None) -> Measurements:
+def measure(
+    sample: Sample,
+    names: Iterable[str] | None = None,
+    options: MetricOptions | None = None,
+    rows: Rows | None = None,
+) -> Measurements:
     """Calibration metrics of a sample by name: the paper's seven by default, `["all"]` for every one.
 
-    A metric that cannot be computed has the value None and says why. The formula and the reference of each metric are
+    Metrics of whole distributions need the `rows` of the sample, with the scores of all classes and labels. A metric
+    that cannot be computed has the value None and says why. The formula and the reference of each metric are
     in `METRICS[name].compute.__doc__` and `METRICS[name].reference`.
 
     >>> from bpmcli import measure, sample_from_confidences
@@ -132,11 +151,18 @@ def measure(sample: Sample, names: Iterable[str] | None = None, options: MetricO
     options = options or MetricOptions()
     results = Measurements()
     for name in check_metric_names(names):
+        entry = METRICS[name]
+        data = rows if entry.needs_classes else sample
         try:
-            results[name] = METRICS[name].compute(sample, options)
+            results[name] = NO_CLASSES if data is None else entry.compute(data, options)
         except FitError as error:
             results[name] = Measured(None, why_missing=error.message)
     return results
+
+
+def calibration_errors() -> list[str]:
+    """The names of the metrics that estimate the calibration error of the confidence."""
+    return [name for name, entry in METRICS.items() if entry.calibration_error]
 
 
 def everyday_metrics() -> list[str]:
@@ -144,11 +170,15 @@ def everyday_metrics() -> list[str]:
     return [name for name, entry in METRICS.items() if entry.everyday]
 
 
-def check_metric_names(names: Iterable[str] | None) -> list[str]:
-    """The chosen names (`all` means every metric), or a usage error that lists the known ones."""
+def check_metric_names(names: Iterable[str] | None, known: Iterable[str] | None = None) -> list[str]:
+    """The chosen names (`all` means every metric), or a usage error that lists the known ones.
+
+    `known` are the metrics to choose from where not every metric makes sense.
+    """
     if names is None:
         return everyday_metrics()
+    every = list(METRICS if known is None else known)
     wanted = [part for name in names for part in name.split(",")]
     if "all" in wanted:
-        return list(METRICS)
-    return [known_name(name, METRICS, "metric") for name in wanted]
+        return every
+    return [known_name(name, every, "metric") for name in wanted]

@@ -101,6 +101,35 @@ def ks(drawn: Resamples, options: MetricOptions) -> Floats:
     return largest / drawn.n
 
 
+def accuracy(drawn: Resamples, options: MetricOptions) -> Floats:
+    found: Floats = drawn.hits_before[:, -1] / drawn.n
+    return found
+
+
+def auroc(drawn: Resamples, options: MetricOptions) -> Floats:
+    misses = np.maximum(drawn.mass - drawn.hits, 0.0)
+    below = np.cumsum(misses, axis=1) - misses / 2
+    pairs = drawn.hits.sum(axis=1) * misses.sum(axis=1)
+    found: Floats = np.where(pairs > 0, np.sum(drawn.hits * below, axis=1) / np.where(pairs > 0, pairs, 1.0), np.nan)
+    return found
+
+
+def brier(drawn: Resamples, options: MetricOptions) -> Floats:
+    cells = drawn.cells
+    return _mean_loss(drawn, np.square(cells.complements), np.square(cells.confidences))
+
+
+def nll(drawn: Resamples, options: MetricOptions) -> Floats:
+    x = drawn.cells.log_odds
+    return _mean_loss(drawn, np.logaddexp(0.0, -x), np.logaddexp(0.0, x))
+
+
+def _mean_loss(drawn: Resamples, if_correct: Floats, if_wrong: Floats) -> Floats:
+    misses = np.maximum(drawn.mass - drawn.hits, 0.0)
+    found: Floats = (drawn.hits @ if_correct + misses @ if_wrong) / drawn.n
+    return found
+
+
 def on_nodes(positions: Floats, values: Floats, n_nodes: int) -> Floats:
     """Values (R, C) at fixed positions, shared between their two neighbouring nodes: (R, n_nodes)."""
     node = np.minimum(positions.astype(np.int64), n_nodes - 2)

@@ -10,9 +10,11 @@ from bpmcli.core.calibrators.band import curve_band
 from bpmcli.core.compare.truths import TRUTHS, simulate
 from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import sample_from_confidences, sigmoid
-from bpmcli.core.metrics import METRICS, MetricOptions, measure
+from bpmcli.core.metrics import METRICS, MetricOptions, calibration_errors, measure
 from bpmcli.core.metrics.intervals import bias_corrected, metric_intervals
 from bpmcli.core.metrics.resamples import draw_resamples, merged
+
+OF_CONFIDENCE = [name for name, entry in METRICS.items() if not entry.needs_classes]
 
 
 def drawn(name: str, n: int, seed: int = 0):
@@ -26,8 +28,8 @@ def test_merging_keeps_every_sum():
     for name in ("accuracy", "mean_confidence", "mean_gap"):
         assert getattr(cells, name) == pytest.approx(getattr(sample, name), rel=1e-12)
     assert merged(cells, 500) is cells
-    exact, coarse = measure(sample, METRICS), measure(cells, METRICS)
-    for name in METRICS:
+    exact, coarse = measure(sample, OF_CONFIDENCE), measure(cells, OF_CONFIDENCE)
+    for name in OF_CONFIDENCE:
         assert coarse[name].value == pytest.approx(exact[name].value, abs=2e-3), name
 
 
@@ -77,11 +79,11 @@ def test_coverage_on_known_truth(name):
 
 def test_intervals_surround_the_value_repeat_and_skip_what_is_missing():
     sample = drawn("D4", 3000)
-    values = {name: m.value for name, m in measure(sample, METRICS).items()} | {"absent": None}
+    values = {name: m.value for name, m in measure(sample, OF_CONFIDENCE).items()} | {"absent": None}
     first, again = (metric_intervals(sample, values, MetricOptions(), 0.9, 40, 3) for _ in range(2))
     assert first == again
     assert first["absent"] is None
-    for name in METRICS:
+    for name in OF_CONFIDENCE:
         found = first[name]
         assert found is not None
         assert found.low < found.high
@@ -105,12 +107,16 @@ def test_noise_is_not_taken_for_error():
 def test_rows_that_all_hit_leave_room_for_a_miss():
     # No miss in 400 rows: up to 3/400 of all rows may be misses (the rule of three).
     sample = sample_from_confidences(np.full(400, 1.0), np.ones(400, dtype=bool))
-    values = {name: m.value for name, m in measure(sample, METRICS).items()}
+    values = {name: m.value for name, m in measure(sample, calibration_errors()).items()}
     found = metric_intervals(sample, values, MetricOptions(), 0.95, 20)
     for name, value in values.items():
         interval = found[name]
         assert (interval is None) == (value is None), name
         assert interval is None or (interval.low <= 0.0 and 0.003 < interval.high < 0.02), (name, interval)
+    (accuracy,) = metric_intervals(sample, {"accuracy": 1.0}, MetricOptions(), 0.95, 20).values()
+    assert accuracy is not None
+    assert 0.98 < accuracy.low < 0.997
+    assert accuracy.high == 1.0
 
 
 @pytest.mark.parametrize("method", ["bpm-averaged", "bpm", "histogram"])

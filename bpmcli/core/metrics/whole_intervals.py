@@ -1,0 +1,169 @@
+"""Confidence intervals of the metrics of whole distributions: the bootstrap of rows.
+
+The log loss and the Brier score are means over rows. The class-wise errors keep the bins that the rows have, so that a
+resample only needs sums over bins; percentiles are corrected for bias as those of `ece` are. The bootstrap cannot
+separate noise from miscalibration, and the class-wise error of a calibrated model is all noise: unless the class-wise
+test rejects calibration, its interval begins at 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from bpmcli.core.data.binning import mass_edges, width_edges
+from bpmcli.core.data.normal import normal_quantile
+from bpmcli.core.data.rows import Rows
+from bpmcli.core.data.sample import Floats, Ints, make_room_for_hit, sample_from_log_odds, sigmoid
+from bpmcli.core.metrics.intervals import Interval, limits_of
+from bpmcli.core.metrics.registry import METRICS, MetricOptions
+from bpmcli.core.metrics.whole import losses_of
+
+NORMAL_FROM = 20_000
+"""From so many rows on a mean is normal: its interval needs no resamples."""
+BLOCK_VALUES = 1 << 22
+"""Counts of rows, and pairs of row and class, that are held at once."""
+MOST_WORK = 2 * 10**10
+FEWEST = 100
+"""Pairs of row and class times resamples that are worth waiting for; there are never fewer resamples than FEWEST."""
+
+
+def whole_intervals(
+    rows: Rows, values: Mapping[str, float | None], options: MetricOptions, level: float, runs: int, seed: int
+) -> dict[str, Interval | None]:
+    """An interval for every metric of whole distributions in `values`; None where there is none."""
+    out: dict[str, Interval | None] = dict.fromkeys(values)
+    known = {name: value for name, value in values.items() if value is not None}
+    if "nll-all" in known or "brier-all" in known:
+        for name, losses in zip(("nll-all", "brier-all"), losses_of(rows), strict=True):
+            if name in known:
+                out[name] = _of_mean(losses, rows, known[name], level, runs, seed)
+    errors = {name: value for name, value in known.items() if name in ("ece-classwise", "ece-marginal")}
+    if errors:
+        out |= _of_errors(rows, errors, options, level, runs, seed)
+    return out
+
+
+def _of_mean(losses: Floats, rows: Rows, value: float, level: float, runs: int, seed: int) -> Interval:
+    there = np.flatnonzero(~np.isnan(losses))
+    weights = np.ones(rows.n) if rows.weights is None else rows.weights
+    there = there[np.lexsort((weights[there], losses[there]))]
+    losses, shares = losses[there], weights[there] / weights[there].sum()
+    clusters = None if rows.clusters is None else rows.clusters.codes[there]
+    if losses.size >= NORMAL_FROM:
+        errors = shares * (losses - value)
+        errors = errors if clusters is None else np.bincount(clusters, errors)
+        half = normal_quantile(0.5 + level / 2) * float(np.sqrt(np.square(errors).sum()))
+        return Interval(max(value - half, 0.0), value + half, level, 0)
+    drawn = np.concatenate([counts @ losses for counts in _counts(shares, clusters, runs, seed)])
+    low, high = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2])
+    return Interval(min(float(low), value), max(float(high), value), level, runs)
+
+
+def _counts(shares: Floats, clusters: Ints | None, runs: int, seed: int) -> Iterator[Floats]:
+    """Shares of the rows in resamples, some resamples at a time.
+
+    Weighted rows are drawn as often as they are worth. Rows in clusters are drawn together, as often as there are
+    clusters.
+    """
+    rng = np.random.default_rng(seed)
+    worth = max(1, round(1.0 / float(np.square(shares).sum())))
+    step = max(1, BLOCK_VALUES // shares.size)
+    for first in range(0, runs, step):
+        size = min(step, runs - first)
+        if clusters is None:
+            yield rng.multinomial(worth, shares / shares.sum(), size) / worth
+            continue
+        _, code = np.unique(clusters, return_inverse=True)
+        groups = int(code.max()) + 1
+        drawn = rng.multinomial(groups, np.full(groups, 1.0 / groups), size)[:, code] * shares
+        yield drawn / drawn.sum(axis=1, keepdims=True)
+
+
+def _of_errors(
+    rows: Rows, values: Mapping[str, float], options: MetricOptions, level: float, runs: int, seed: int
+) -> dict[str, Interval | None]:
+    from bpmcli.core.metrics.canonical import distribution_test
+
+    assert rows.scores is not None
+    pairs = rows.n * rows.scores.n_classes
+    runs = max(min(runs, MOST_WORK // pairs), FEWEST)
+    rows = rows.take(_order(rows))
+    assert rows.scores is not None
+    clusters = None if rows.clusters is None else rows.clusters.codes
+    # The test needs independent rows; where they are in clusters, nothing rules out that the error is noise.
+    calibrated = clusters is not None or distribution_test(rows.known(), smooth=False).classwise > 0.05
+    plug_in, squares = np.zeros(runs + 1), np.zeros(runs + 1)
+    shares = np.full(rows.n, 1.0 / rows.n) if rows.weights is None else rows.weights / rows.weights.sum()
+    worth = 1.0 / float(np.square(shares).sum())
+    for sums in _binned(rows, options):
+        start = 0
+        for counts in [shares[None, :], *_counts(shares, clusters, runs, seed)]:
+            part = slice(start, start + len(counts))
+            mass, residuals, hits = (np.asarray(matrix @ counts.T) for matrix in sums)
+            powers, square = _errors(mass, residuals, hits, worth, options.p)
+            plug_in[part] += powers
+            squares[part] += square
+            start = part.stop
+    k = rows.scores.n_classes
+    found = {
+        "ece-classwise": (plug_in / k) ** (1 / options.p),
+        "ece-marginal": np.sqrt(np.maximum(squares / k, 0.0)),
+    }
+    out: dict[str, Interval | None] = {}
+    for name, value in values.items():
+        base, drawn = float(found[name][0]), found[name][1:]
+        low, high = limits_of(METRICS[name], drawn, base, level)
+        low, high = (min(max(limit + value - base, 0.0), 1.0) for limit in (low, high))
+        out[name] = Interval(0.0 if calibrated else min(low, value), max(high, value), level, runs)
+    return out
+
+
+def _order(rows: Rows) -> Ints:
+    """An order of the rows that depends only on what they hold."""
+    assert rows.scores is not None
+    assert rows.labels is not None
+    keys = [rows.labels, rows.scores.hashes()]
+    return np.lexsort(keys if rows.weights is None else [rows.weights, *keys])
+
+
+def _binned(rows: Rows, options: MetricOptions) -> Iterator[list[Any]]:
+    """Sparse matrices (bins of some classes × rows) whose products with counts are mass, residuals and hits of bins."""
+    from scipy.sparse import csr_array, vstack
+
+    assert rows.scores is not None
+    assert rows.labels is not None
+    held: list[list[Any]] = [[], [], []]
+    for k, x in rows.scores.log_odds():
+        y = (rows.labels == k).astype(np.float64)
+        sample = sample_from_log_odds(x, y, rows.weights)
+        residuals = y - sigmoid(x)
+        make_room_for_hit(x)  # as the sample does
+        edges: Any = (
+            mass_edges(sample, options.n_bins, whole_ties=True)
+            if options.binning == "mass"
+            else width_edges(sample, options.n_bins)[0]
+        )
+        # The edges are positions in the sorted sample; a row belongs to the bin in which its cell begins.
+        cell = np.clip(np.searchsorted(sample.log_odds, x, side="right") - 1, 0, sample.mass.size - 1)
+        found = np.clip(np.searchsorted(edges, sample.mass_before[cell], side="right") - 1, 0, len(edges) - 2)
+        at = found, np.arange(rows.n)
+        shape = (len(edges) - 1, rows.n)
+        for matrices, values in zip(held, (np.ones(rows.n), residuals, y), strict=True):
+            matrices.append(csr_array((values, at), shape=shape))
+        if len(held[0]) * rows.n >= BLOCK_VALUES or k == rows.scores.n_classes - 1:
+            yield [vstack(matrices, format="csr") for matrices in held]
+            held = [[], [], []]
+
+
+def _errors(mass: Floats, residuals: Floats, hits: Floats, worth: float, p: float) -> tuple[Floats, Floats]:
+    """Σ over bins of mass |gap|^p, and of the debiased mass · gap², for every resample (columns)."""
+    full = mass > 0
+    size = np.where(full, mass, 1.0)
+    gaps, rates, rows = residuals / size, hits / size, mass * worth
+    variance = np.maximum(rates * (1.0 - rates), 0.0)
+    many = rows > 1 + 1e-9
+    square = np.where(many, gaps**2 - variance / np.where(many, rows - 1, 1.0), 0.0)
+    return (mass * np.abs(gaps) ** p).sum(axis=0), (mass * square).sum(axis=0)

@@ -1,0 +1,56 @@
+"""What `metrics` computes from the scores of all classes: reasons, the quick check, the table, and intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bpmcli.core.data.rows import EVENT, Rows
+from bpmcli.core.metrics import METRICS, Measured, Measurements, MetricOptions
+from bpmcli.core.metrics.classwise import LEVEL, Asked, class_table
+from bpmcli.core.metrics.registry import NO_CLASSES
+from bpmcli.errors import DataError
+
+NO_PREDICTION = Measured(None, why_missing="it is about predicted classes, and --event has none")
+SUMMARISED = Measured(None, why_missing="it needs the scores of all classes, which a summary does not store")
+CLUSTERED = Measured(None, why_missing="the test needs independent rows, and these are in clusters")
+
+
+def with_reasons(measured: Measurements, rows: Rows) -> Measurements:
+    """The same metrics; those that make no sense for these rows are missing, with the reason."""
+    for name, found in measured.items():
+        entry = METRICS[name]
+        if rows.target == EVENT and not entry.of_event:
+            measured[name] = NO_PREDICTION
+        elif found is NO_CLASSES and rows.sample.from_summary:
+            measured[name] = SUMMARISED
+        elif entry.is_test and rows.clusters is not None:
+            measured[name] = CLUSTERED
+    return measured
+
+
+def class_check(rows: Rows) -> dict[str, Any]:
+    """Whether single classes are calibrated, if the rows are independent."""
+    if rows.scores is None or rows.clusters is not None:
+        return {}
+    from bpmcli.core.metrics.class_check import class_check
+
+    return {"class_check": class_check(rows.known())._asdict()}
+
+
+def classwise(rows: Rows, names: Sequence[str], options: MetricOptions, wanted: Any) -> list[dict[str, Any]]:
+    """The table of all classes; `wanted` is a `Requested`."""
+    if rows.scores is None:
+        raise DataError("--classwise needs the scores of all classes, and labels", "leave --classwise out")
+    level = wanted.interval or LEVEL
+    return class_table(rows, Asked(names, options, level, wanted.resamples, wanted.seed))
+
+
+def intervals(rows: Rows, values: Mapping[str, float | None], options: MetricOptions, wanted: Any) -> dict[str, Any]:
+    """Intervals of the metrics of whole distributions among `values`; `wanted` is a `Requested`."""
+    whole = {name: value for name, value in values.items() if METRICS[name].needs_classes}
+    if rows.scores is None:
+        return dict.fromkeys(whole)
+    from bpmcli.core.metrics.whole_intervals import whole_intervals
+
+    return dict(whole_intervals(rows, whole, options, wanted.interval, wanted.resamples, wanted.seed))
