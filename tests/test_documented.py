@@ -68,6 +68,13 @@ def test_every_method_is_explained():
         assert f"| `{name}`" in PAGE["CALIBRATORS.md"], name
 
 
+def test_every_format_is_explained():
+    from bpmcli.io.formats import readers, writers
+
+    for suffix in {**readers(), **writers()}:
+        assert f"`{suffix}`" in PAGE["INPUTS.md"], suffix
+
+
 def test_every_curve_family_is_explained():
     from bpmcli.core.curves.families import FAMILIES
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
-from bpmcli.cli.compare.calibrators import compare_calibrators
-from bpmcli.cli.compare.curves import compare_curves
-from bpmcli.cli.compare.metrics import compare_metrics
-from bpmcli.cli.compare.samples import compare_samples
 from bpmcli.cli.options.command import GroupedCommand, unknown_command
+
+KINDS = {
+    "metrics": "Files side by side, or metrics against known truth.",
+    "calibrators": "Calibrators, judged on rows they were not fitted to.",
+    "curves": "Fitted curves against the true curve: EAD, paired test.",
+    "samples": "Rows each method needs for a given error.",
+}
+"""What can be compared: the function `compare_NAME` in `cli/compare/NAME.py`, and its line in --help."""
 
 HELP = """Compare metrics or calibrators, on files or on known truth.
 
@@ -45,13 +50,6 @@ def _group() -> None:
 
 _group.__doc__ = None
 
-app.command(cls=GroupedCommand, name="metrics", short_help="Files side by side, or metrics against known truth.")(
-    compare_metrics
-)
-app.command(cls=GroupedCommand, name="calibrators", short_help="Calibrators, judged on rows they were not fitted to.")(
-    compare_calibrators
-)
-app.command(cls=GroupedCommand, name="curves", short_help="Fitted curves against the true curve: EAD, paired test.")(
-    compare_curves
-)
-app.command(cls=GroupedCommand, name="samples", short_help="Rows each method needs for a given error.")(compare_samples)
+for _name, _help in KINDS.items():
+    _module = import_module(f"bpmcli.cli.compare.{_name}")
+    app.command(cls=GroupedCommand, name=_name, short_help=_help)(getattr(_module, f"compare_{_name}"))

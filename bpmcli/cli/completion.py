@@ -33,9 +33,9 @@ def commands() -> dict[str, list[Option]]:
     found: dict[str, list[Option]] = {}
     for name in COMMANDS:
         command: Any = root.get_command(None, name)  # type: ignore[attr-defined]
-        found[name] = _options(command, values)
+        found[name] = _options(name, command, values)
         for inner, each in getattr(command, "commands", {}).items():
-            found[f"{name} {inner}"] = _options(each, values)
+            found[f"{name} {inner}"] = _options(f"{name} {inner}", each, values)
     return found
 
 
@@ -68,7 +68,7 @@ def _values() -> Mapping[str, tuple[str, ...]]:
     }
 
 
-def _options(command: Any, values: Mapping[str, tuple[str, ...]]) -> list[Option]:
+def _options(path: str, command: Any, values: Mapping[str, tuple[str, ...]]) -> list[Option]:
     found = []
     for parameter in command.params:
         if parameter.param_type_name == "argument" or getattr(parameter, "hidden", False):
@@ -77,7 +77,7 @@ def _options(command: Any, values: Mapping[str, tuple[str, ...]]) -> list[Option
         long = next((name for name in names if name.startswith("--")), names[0])
         takes: tuple[str, ...] | str | None = None
         if not parameter.is_flag:
-            by_name = values.get(f"{long} of {command.name}") or values.get(long)
+            by_name = values.get(f"{long} of {path}") or values.get(long)
             takes = by_name or (COLUMNS if parameter.metavar in ("KEY", "COLUMN") else FILES)
         found.append(Option(names, parameter.help or "", takes))
     return [*found, Option(("-h", "--help"), "Show the help and exit.", None)]

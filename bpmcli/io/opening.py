@@ -121,7 +121,9 @@ def by_content(head: bytes) -> type[Reader] | None:
     """The format that a file's first bytes belong to; gzip is looked into."""
     if head.startswith(GZIP):
         head = unzipped(head)
-    return next((cls for cls in dict.fromkeys(readers().values()) if cls.recognises(head)), None)
+    # Formats with a mark of their own come first: almost any text could be csv.
+    every = sorted(dict.fromkeys(readers().values()), key=lambda cls: not cls.distinct)
+    return next((cls for cls in every if cls.recognises(head)), None)
 
 
 def unzipped(head: bytes, most: int = 1 << 16) -> bytes:

@@ -12,9 +12,6 @@ from bpmcli.io.formats import STDIN, reader_for, suffix_of, writer_for, writers
 from bpmcli.io.formats.reader import Reader
 from bpmcli.io.formats.writer import Writer
 
-TEXT_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
-"""Formats that can go to standard output."""
-
 
 @contextmanager
 def open_writer(
@@ -29,7 +26,7 @@ def open_writer(
     if cls is None:
         raise UsageError(f"{path}: cannot write '{suffix}' files", "known formats: " + ", ".join(writers()))
     if path == STDIN:
-        if suffix not in TEXT_SUFFIXES:
+        if not cls.to_stdout:
             raise UsageError(f"{suffix[1:]} cannot go to standard output", "name a file with -o")
         with _to_stdout(), _closing(cls(STDIN, metadata or {}, origin)) as out:
             yield out

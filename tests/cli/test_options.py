@@ -13,21 +13,15 @@ import typer
 from conftest import ROOT, SAMPLE_DATA
 
 from bpmcli.cli import app
+from bpmcli.cli import program as cli_program
+from bpmcli.cli.cmd_compare import KINDS
 from bpmcli.cli.options.command import GroupedCommand
 
 CLI = ROOT / "bpmcli" / "cli"
 TEST = SAMPLE_DATA / "digits_test.npz"
 COMMANDS = [
-    ("metrics",),
-    ("fit",),
-    ("apply",),
-    ("summarize",),
-    ("simulate",),
-    ("report",),
-    ("compare", "metrics"),
-    ("compare", "calibrators"),
-    ("compare", "curves"),
-    ("compare", "samples"),
+    *((name,) for name in cli_program.COMMANDS if name not in ("compare", *cli_program.UNCONFIGURED)),
+    *(("compare", kind) for kind in KINDS),
 ]
 
 

@@ -171,7 +171,9 @@ class Gate(NamedTuple):
 class Details(NamedTuple):
     """How metrics are computed and how the paper's curve is fitted; the defaults are the paper's."""
 
-    n_bins: Annotated[int, typer.Option("--n-bins", metavar="N", help="Bins of ece, ece-debiased and histogram.")] = 15
+    n_bins: Annotated[
+        int, typer.Option("--n-bins", metavar="N", help="Bins of the binned metrics and of histogram.")
+    ] = 15
     binning: Annotated[
         str, typer.Option("--binning", metavar="KIND", help="Bins of equal mass or equal width: mass or width.")
     ] = "mass"

@@ -38,7 +38,7 @@ def _binned_error(bins: Bins, p: float) -> float:
 
 
 @metric("ece", "mean |accuracy - confidence| over 15 equal-mass bins", "Naeini et al. 2015; Nixon et al. 2019",
-        resampled="resampled:ece")  # fmt: skip
+        everyday=True, resampled="resampled:ece")  # fmt: skip
 def ece(sample: Sample, options: MetricOptions) -> Measured:
     """(Σ_b |b|/N · |acc(b) − conf(b)|^p)^(1/p), Eq. 3 of the paper. In [0, 1]; biased upwards."""
     bins = make_bins(sample, options.n_bins, options.binning)
@@ -46,7 +46,7 @@ def ece(sample: Sample, options: MetricOptions) -> Measured:
 
 
 @metric("ece-debiased", "ece minus the part that noise in the bins adds", "Kumar et al. 2019, NeurIPS", debiased=True,
-        resampled="resampled:ece_debiased")  # fmt: skip
+        everyday=True, resampled="resampled:ece_debiased")  # fmt: skip
 def ece_debiased(sample: Sample, options: MetricOptions) -> Measured:
     """2·ECE − Σ_b |b|/N · E|N(gap_b, acc_b(1−acc_b)/|b|)|: the folded normal's mean in closed form.
 
@@ -82,7 +82,7 @@ def _folded_normal_mean(mean: float, deviation: float) -> float:
 
 
 @metric("ece-sweep", "ece with as many bins as keep bin accuracies monotone", "Roelofs et al. 2022, AISTATS",
-        resampled="resampled:ece_sweep")  # fmt: skip
+        everyday=True, resampled="resampled:ece_sweep")  # fmt: skip
 def ece_sweep(sample: Sample, options: MetricOptions) -> Measured:
     """ECE at the last equal-mass bin count before the first one that breaks monotonicity."""
     limit = min(sample.n, SWEEP_CAP)
@@ -111,7 +111,7 @@ def _drops(sample: Sample, limit: int) -> Iterator[int]:
 
 
 @metric("ks", "largest cumulative difference between confidence and accuracy", "Gupta et al. 2021, ICLR",
-        resampled="resampled:ks")  # fmt: skip
+        everyday=True, resampled="resampled:ks")  # fmt: skip
 def ks(sample: Sample, options: MetricOptions) -> Measured:
     """max_k |Σ_{i≤k} (ŝ₍ᵢ₎ − h₍ᵢ₎)| / N, evaluated only at the end of each run of equal confidences."""
     drift = np.cumsum(sample.mass * sample.confidences - sample.hits)
@@ -119,7 +119,7 @@ def ks(sample: Sample, options: MetricOptions) -> Measured:
 
 
 @metric("smece", "kernel-smoothed error, with the bandwidth set equal to the error", "Blasiok & Nakkiran 2024, ICLR",
-        resampled="resampled:smece")  # fmt: skip
+        everyday=True, resampled="resampled:smece")  # fmt: skip
 def smece(sample: Sample, options: MetricOptions) -> Measured:
     """See `smooth_ece`. At least |mean confidence − accuracy|."""
     from bpmcli.core.metrics.smoothing import smooth_ece
@@ -129,7 +129,7 @@ def smece(sample: Sample, options: MetricOptions) -> Measured:
 
 
 @metric("ls-ece", "error after smoothing the log-odds with sigma 1/15", "Chidambaram et al. 2024, ICML",
-        resampled="resampled:ls_ece")  # fmt: skip
+        everyday=True, resampled="resampled:ls_ece")  # fmt: skip
 def ls_ece(sample: Sample, options: MetricOptions) -> Measured:
     """See `logit_smoothed_ece`."""
     from bpmcli.core.metrics.smoothing import logit_smoothed_ece
@@ -138,7 +138,7 @@ def ls_ece(sample: Sample, options: MetricOptions) -> Measured:
 
 
 @metric("tce-bpm", "error of the fitted curve: the paper's metric", "Dong et al. 2025, AAAI",
-        resampled="resampled_bpm:tce_bpm")  # fmt: skip
+        everyday=True, resampled="resampled_bpm:tce_bpm")  # fmt: skip
 def tce_bpm(sample: Sample, options: MetricOptions) -> Measured:
     """(∫ |g(s) − s|^p ξ(s) ds)^(1/p) with g from Algorithm 1 and ξ a Beta by moments (Algorithm 2)."""
     from bpmcli.core.curves.bpm import fit_bpm
@@ -172,7 +172,7 @@ def tce_of_curve(
     return tce_empirical(curve, sample, p), None, notices
 
 
-@metric("tce", "error of a curve averaged over shapes, nearly unbiased", "bpmcli", everyday=False,
+@metric("tce", "error of a curve averaged over shapes, nearly unbiased", "bpmcli",
         debiased=True, posterior=True)  # fmt: skip
 def tce(sample: Sample, options: MetricOptions) -> Measured:
     """(mean |g(ŝ) − ŝ|^p)^(1/p) with g averaged over shapes by Akaike weights: see `tce_averaged`."""

@@ -56,8 +56,8 @@ class Metric(NamedTuple):
     summary: str
     reference: str
     compute: Compute
-    everyday: bool = True
-    """Measured when no metric is named."""
+    everyday: bool = False
+    """One of the paper's seven, which are measured when no metric is named."""
     debiased: bool = False
     """The metric already corrects for the noise of its rows. On a resample, the noise of resampling remains."""
     resampled: str | None = None

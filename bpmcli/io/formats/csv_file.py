@@ -12,7 +12,7 @@ from typing import IO, Any, ClassVar
 import numpy as np
 
 from bpmcli.errors import DataError
-from bpmcli.io.formats import reads, writes
+from bpmcli.io.formats import reads, writer_for, writes
 from bpmcli.io.formats.text_lines import HEAD, Gzipped, TextReader, TextWriter, is_utf8, json_text, opened_text
 from bpmcli.io.formats.writer import spread_matrices
 
@@ -127,7 +127,8 @@ class CsvReader(TextReader):
         import pyarrow as pa
 
         kind = self.fields[name].type
-        if passed and self.written_as.startswith((".csv", ".tsv")):
+        writer = writer_for(self.written_as) if passed else None
+        if writer is not None and writer.keeps_text:
             return True
         if passed and pa.types.is_integer(kind):
             return name in self._hexadecimal()
@@ -202,6 +203,7 @@ class CsvWriter(TextWriter):
     """Numbers in their shortest exact form, text as it was read, lists and objects as JSON."""
 
     delimiter: ClassVar[str] = ","
+    keeps_text: ClassVar[bool] = True
 
     def spread(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         return spread_matrices(columns, lists=True)

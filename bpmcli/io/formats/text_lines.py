@@ -115,6 +115,7 @@ class TextWriter(Writer):
     """Text goes to a file, or straight to standard output."""
 
     instead: ClassVar[str] = "parquet"
+    to_stdout: ClassVar[bool] = True
 
     def __init__(self, path: str, metadata: Mapping[str, str], origin: Reader | None = None) -> None:
         super().__init__(path, metadata, origin)
@@ -145,6 +146,8 @@ class TextWriter(Writer):
 
 class Gzipped(TextWriter):
     """The same text, gzipped."""
+
+    to_stdout: ClassVar[bool] = False
 
     def open(self, path: str) -> IO[str]:
         import gzip

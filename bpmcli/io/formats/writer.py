@@ -19,6 +19,12 @@ class Writer:
     instead: ClassVar[str] = "npz"
     """A format that holds what this one does not."""
 
+    to_stdout: ClassVar[bool] = False
+    """The format can be written to standard output."""
+
+    keeps_text: ClassVar[bool] = False
+    """Numbers are stored as text: a number that is passed on from such a format keeps its digits, as in 1.50."""
+
     fixed_columns: ClassVar[bool] = True
     """All batches have the same columns."""
 

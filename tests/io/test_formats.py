@@ -1,0 +1,69 @@
+"""Laws that every format in the registry keeps."""
+
+from __future__ import annotations
+
+import gzip
+import re
+
+import numpy as np
+import pytest
+
+from bpmcli.core.data.categorical import categorical
+from bpmcli.io.formats import readers, writers
+from bpmcli.io.layout import InputOptions
+from bpmcli.io.opening import by_content
+from bpmcli.io.readers import read_rows
+from bpmcli.io.writers import open_writer
+
+RNG = np.random.default_rng(0)
+PROBS = RNG.dirichlet(np.ones(3), 50)
+LABELS = RNG.integers(0, 3, 50)
+TEXT_FORMATS = [suffix for suffix, writer in writers().items() if writer.keeps_text]
+
+
+@pytest.mark.parametrize("suffix", writers())
+def test_what_is_written_is_read_again_bit_for_bit(suffix, tmp_path):
+    path = str(tmp_path / f"x{suffix}")
+    with open_writer(path) as out:
+        out.write({"probs": PROBS, "label": LABELS})
+    rows = read_rows(path, InputOptions(), distributions=True).rows
+    assert np.array_equal(rows.labels, LABELS)
+    assert np.array_equal(rows.logits, read_rows_of_arrays().logits)
+
+
+def read_rows_of_arrays():
+    from collections import Counter
+
+    from bpmcli.io.formats.reader import ColumnBatch
+    from bpmcli.io.layout import Layout
+    from bpmcli.io.readers import rows_of
+
+    layout = Layout("probs", ("probs",), False, None, "label", None, None, None, None, "top-label", n_classes=3)
+    batch = ColumnBatch(0, 50, {"probs": PROBS, "label": LABELS}, {})
+    return rows_of(batch, layout, Counter(), distributions=True)
+
+
+@pytest.mark.parametrize("suffix", writers())
+def test_a_format_is_recognised_by_content(suffix, tmp_path):
+    path = tmp_path / f"x{suffix}"
+    with open_writer(str(path)) as out:
+        out.write({"probs": PROBS, "label": LABELS})
+    assert by_content(path.read_bytes()[: 1 << 16]).label == readers()[suffix].label
+
+
+@pytest.mark.parametrize("target", TEXT_FORMATS)
+@pytest.mark.parametrize("origin", TEXT_FORMATS)
+def test_numbers_keep_their_digits_from_text_to_text(run, origin, target, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    note = categorical(["1.50", "007", "1e3", "-0.0", "0x10"])
+    with open_writer(f"in{origin}") as out:
+        out.write({"confidence": np.linspace(0.5, 0.9, 5), "note": note})
+    params = (
+        '{"schema": "bpmcli/calibrator", "version": 1, "method": "identity", "target": "top-label", "parameters": {}}'
+    )
+    (tmp_path / "p.json").write_text(params)
+    assert run("apply", "p.json", f"in{origin}", "-o", f"out{target}").code == 0
+    opened = gzip.open if target.endswith(".gz") else open
+    with opened(f"out{target}", "rt", encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    assert [re.split("[,\t]", line)[1] for line in lines[1:]] == note.tolist()
