@@ -66,6 +66,21 @@ def test_an_archive_without_arrays(path):
     assert not NpzReader.recognises(b"PK\x01\x02")
 
 
+def test_arrays_without_rows(path):
+    np.savez(path, logits=Z[:0], labels=np.arange(0))
+    found = NpzReader(str(path))
+    assert (found.n_rows, found.count_rows()) == (0, 0)
+
+
+def test_an_array_cut_short_by_a_few_bytes_is_refused_at_once(path):
+    raw = io.BytesIO()
+    np.save(raw, Z)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("z.npy", raw.getvalue()[:-8])
+    with pytest.raises(DataError, match="array 'z' ends too early"):
+        NpzReader(str(path))
+
+
 def test_a_scalar_of_text_is_metadata_only_under_our_name(path):
     np.savez(path, logits=Z, bpmcli_note=np.array("hi"), note=np.array("hi"), bpmcli_number=np.array(1.5))
     found = NpzReader(str(path))
@@ -143,6 +158,7 @@ def test_what_is_written_is_read_again(path):
     written(path, *batches, metadata={"bpmcli": "{}"})
     assert path.read_bytes() == before
     with zipfile.ZipFile(path) as archive:
+        assert {info.extract_version for info in archive.infolist() if "bpmcli" not in info.filename} == {45}  # zip64
         assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
 
 
@@ -153,6 +169,10 @@ def test_pieces_of_any_size_come_out_whole(path, monkeypatch):
     assert arrays(path)["x"].dtype == np.float64
     written(path, {"x": np.arange(7, dtype=np.int8)})
     assert arrays(path)["x"].dtype == np.int8
+    written(path, {"x": np.array([1, 2**60])}, {"x": np.array([3])})
+    assert arrays(path)["x"].tolist() == [1, 2**60, 3]
+    written(path, {"x": np.array([1, 2], dtype=">i4")}, {"x": np.array([3], dtype=">i4")})
+    assert arrays(path)["x"].dtype == np.dtype(">i4")
     written(path, {"x": np.zeros((3, 0))})
     assert arrays(path)["x"].shape == (3, 0)
 
@@ -199,6 +219,8 @@ def test_arrays_of_the_file_are_copied(path, tmp_path, monkeypatch, piece):
     assert arrays(path)["names"].tolist() == ["a", "b"]
     assert arrays(path)["probs"].shape == (8, 3)  # what was written stays
     assert found.others == ["seed"]
+    with zipfile.ZipFile(path) as archive:
+        assert {info.extract_version for info in archive.infolist()} == {45}  # zip64: arrays may exceed 2 GiB
 
 
 def test_a_writer_knows_what_it_carried(path, tmp_path):
