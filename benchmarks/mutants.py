@@ -42,7 +42,8 @@ TESTS = {
     "core/curves/tce.py": ["tests/core/curves/test_quadrature.py"],
     "core/curves/averaged/tce.py": ["tests/core/curves/test_averaged_tce.py"],
     "core/curves/bpm.py": ["tests/core/curves/test_bpm_parts.py"],
-    "cli/ci_gate.py": ["tests/cli/test_commands.py", "-k", "gate or baseline or fail_above or increase"],
+    "cli/ci_gate.py": ["tests/cli/test_gate_rules.py"],
+    "cli/gate_results.py": ["tests/cli/test_gate_rules.py"],
     "io/formats/npz_file.py": ["tests/io/formats/test_npz_file.py"],
     "io/formats/csv_file.py": ["tests/io/formats/test_csv_file.py"],
 }

@@ -1,0 +1,244 @@
+"""The rules of the gates on records made by hand: which side of a limit passes, and what is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from bpmcli.cli import ci_gate
+from bpmcli.cli.ci_gate import Limit, Limits, parse_limits, save_baseline, with_baselines, with_levels
+from bpmcli.cli.gate_results import GateResult, exit_code, judge, show_results
+from bpmcli.errors import DataError, UsageError
+
+
+def record(value: float | None = 0.04, **more: object) -> dict:
+    metric = {"value": value, **more}
+    return {"input": "a.npz", "n": 1000, "target": "correct", "weighted": False, "metrics": {"ece": metric}}
+
+
+def outcomes(limits: Limits, *records: dict, baseline: dict | None = None, **options: object) -> list[GateResult]:
+    return judge(records, limits, baseline, **options)  # type: ignore[arg-type]
+
+
+ECE = [Limit("ece", 0.04)]
+
+
+def test_limits_are_parsed():
+    assert parse_limits("--fail-above", ["ece=0.05", "KS=1e-3"]) == [Limit("ece", 0.05), Limit("ks", 0.001)]
+    for text, words in (
+        ("ece", "expected METRIC=NUMBER"),
+        ("ece=x", "'x' is not a finite number"),
+        ("ece=inf", "'inf' is not a finite number"),
+        ("nope=1", "unknown metric of --fail-above 'nope'"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            parse_limits("--fail-above", [text])
+
+
+def test_every_gate_names_its_metric():
+    limits = Limits([Limit("ece", 1)], [Limit("ks", 2)], [Limit("tce", 3)])
+    assert [kind for kind, _ in limits.kinds()] == ["fail-above", "pass-below", "max-increase"]
+    assert limits.names() == ["ece", "ks", "tce"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "interval", "confidence", "expected"),
+    [
+        (Limits(above=ECE), 0.0, None, (0.0, None)),
+        (Limits(above=ECE), 0.8, None, (0.8, None)),
+        (Limits(below=ECE), 0.0, None, (0.9, None)),
+        (Limits(below=ECE), 0.8, None, (0.8, None)),
+        (Limits(above=ECE), 0.0, 0.95, (0.9, 0.95)),
+        (Limits(below=ECE), 0.0, 0.975, (0.95, 0.975)),
+        (Limits(above=ECE), 0.9, 0.95, (0.9, 0.95)),
+        (Limits(rises=ECE), 0.0, 0.95, (0.0, 0.95)),
+        (Limits(rises=ECE, below=ECE), 0.0, 0.95, (0.9, 0.95)),
+    ],
+)
+def test_levels_of_the_intervals(limits, interval, confidence, expected):
+    found = with_levels(limits, interval, confidence)
+    assert (pytest.approx(found.interval, abs=1e-12), found.confidence) == expected
+
+
+@pytest.mark.parametrize(
+    ("limits", "interval", "confidence", "words"),
+    [
+        (Limits(), 0.0, 0.95, "--gate-confidence needs --fail-above"),
+        (Limits(above=ECE), 0.0, 0.5, "must be above 0.5, got 0.5"),
+        (Limits(above=ECE), 0.8, 0.95, "leave --interval out or give 0.9"),
+        (Limits(above=ECE), 0.0, 1.0, "--gate-confidence"),
+    ],
+)
+def test_levels_that_make_no_sense(limits, interval, confidence, words):
+    with pytest.raises(UsageError) as caught:
+        with_levels(limits, interval, confidence)
+    assert words in f"{caught.value.message} {caught.value.hint}"
+
+
+@pytest.mark.parametrize(("value", "code"), [(0.04, 0), (0.0401, 1), (None, 1)])
+def test_fail_above_looks_at_the_value(value, code):
+    (gate,) = outcomes(Limits(above=ECE), record(value, low=0.03, high=0.05))
+    assert (gate.exit_code, gate.passed, gate.bound, gate.kind) == (code, code == 0, None, "fail-above")
+    assert gate.outcome == ("pass" if code == 0 else "fail")
+    assert gate.rows == 1000
+
+
+@pytest.mark.parametrize(("low", "code"), [(0.04, 0), (0.0401, 1), (None, 1)])
+def test_fail_above_with_a_confidence_looks_at_the_lower_limit(low, code):
+    (gate,) = outcomes(Limits(above=ECE, confidence=0.95), record(0.05, low=low, high=0.06))
+    assert (gate.exit_code, gate.bound) == (code, low)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "inconclusive", "code", "outcome", "counts_as"),
+    [
+        (0.02, 0.04, None, 0, "pass", None),
+        (0.041, 0.06, None, 1, "fail", None),
+        (0.041, 0.06, "pass", 1, "fail", None),
+        (0.02, 0.05, None, 5, "inconclusive", None),
+        (0.02, 0.05, "pass", 0, "inconclusive", "pass"),
+        (0.02, 0.05, "fail", 1, "inconclusive", "fail"),
+        (None, None, "pass", 1, "fail", None),
+    ],
+)
+def test_pass_below_has_three_outcomes(low, high, inconclusive, code, outcome, counts_as):
+    limits = Limits(below=ECE, interval=0.9, inconclusive=inconclusive)
+    (gate,) = outcomes(limits, record(0.03, low=low, high=high))
+    assert (gate.exit_code, gate.outcome, gate.counts_as) == (code, outcome, counts_as)
+    assert gate.passed == (code == 0)
+    assert (gate.low, gate.high, gate.rows, gate.kind) == (low, high, 1000, "pass-below")
+
+
+@pytest.mark.parametrize(
+    ("confidence", "low", "limit", "passed"),
+    [
+        (None, None, 0.0078125, True), (None, None, 0.0078, False),
+        (0.95, 0.005, 0.0051, True), (0.95, 0.005, 0.0049, False), (0.95, None, 9.0, False),
+    ],
+)  # fmt: skip
+def test_an_increase_is_compared_with_what_is_allowed(confidence, low, limit, passed):
+    now = {**record(0.0625), "increases": {"ece": {"low": low, "high": 0.02, "paired": True}}}
+    limits = Limits(rises=[Limit("ece", limit)], confidence=confidence)
+    (gate,) = outcomes(limits, now, baseline={"results": [record(0.0546875)]})
+    assert (gate.passed, gate.baseline, gate.value, gate.kind) == (passed, 0.0546875, 0.0625, "max-increase")
+    assert (gate.outcome, gate.paired, gate.rows) == ("pass" if passed else "fail", True, 1000)
+
+
+def test_a_baseline_must_fit():
+    limits = Limits(rises=ECE)
+    with pytest.raises(DataError, match="the baseline has weighted = True, this run False"):
+        outcomes(limits, record(), baseline={"results": [{**record(), "weighted": True}]})
+    with pytest.raises(DataError, match="the baseline has no ece for a.npz"):
+        outcomes(limits, record(), baseline={"results": [{**record(), "metrics": {}}]})
+    with pytest.raises(DataError, match="the baseline has no result for a.npz"):
+        outcomes(limits, record(), baseline={"results": [{**record(), "input": "b.npz"}]})
+    assert outcomes(limits, record(), baseline={"results": [{**record(), "input": "b.npz"}]}, single=True)[0].passed
+    assert not outcomes(limits, record(None), baseline={"results": [record()]})[0].passed
+
+
+def test_inputs_that_could_not_be_read_fail_every_gate():
+    found = outcomes(Limits(ECE, ECE, ECE), failed=["x.npz"])
+    assert [(gate.input, gate.kind, gate.exit_code) for gate in found] == [
+        ("x.npz", kind, 1) for kind in ("fail-above", "pass-below", "max-increase")
+    ]
+    assert str(found[0]) == "x.npz: ece could not be measured, so its gate fails"
+
+
+@pytest.mark.parametrize(("codes", "expected"), [((0, 0), 0), ((5, 0), 5), ((5, 1), 1), ((), 0)])
+def test_a_failure_counts_more_than_doubt(codes, expected):
+    outcome = {0: "pass", 1: "fail", 5: "inconclusive"}
+    assert exit_code([GateResult("a", "ece", 1, 1, c == 0, outcome=outcome[c]) for c in codes]) == expected
+
+
+@pytest.mark.parametrize(
+    ("limits", "now", "words"),
+    [
+        (Limits(above=ECE), record(0.04), "= 0.04000, within the limit 0.04"),
+        (Limits(above=ECE), record(0.05), "= 0.05000, 0.01000 above the limit 0.04"),
+        (Limits(above=ECE, confidence=0.9), record(0.04, low=0.03), "(at least 0.03000), within the limit 0.04"),
+        (Limits(above=ECE, confidence=0.9), record(0.05, low=0.03), "(at least 0.03000), not surely above the limit"),
+        (Limits(above=ECE, confidence=0.9), record(0.06, low=0.05), "(at least 0.05000), and surely above the limit"),
+        (
+            Limits(below=ECE, interval=0.9),
+            record(0.03, low=0.02, high=0.04),
+            "(at most 0.04000), surely below the limit",
+        ),
+        (
+            Limits(below=ECE, interval=0.9),
+            record(0.07, low=0.05, high=0.09),
+            "(at least 0.05000), surely above the limit",
+        ),
+        (Limits(below=ECE, interval=0.9), record(0.03, low=0.02, high=0.05), "1,000 rows cannot tell"),
+        (Limits(below=ECE, interval=0.9), record(0.03, low=0.02, high=0.05), "about 4,000 would. With 1,000 rows"),
+        (Limits(below=ECE, interval=0.9), record(0.04, low=0.02, high=0.05), "even a thousand times as many would not"),
+        (Limits(below=ECE, interval=0.9), record(0.03, low=0.02), "has no confidence interval, so its gate fails"),
+    ],
+)
+def test_words(limits, now, words):
+    (gate,) = outcomes(limits, now)
+    assert words in str(gate)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "limit", "increase", "words"),
+    [
+        (None, 0.02, {}, "went from 0.05000 to 0.06000 (+0.01000), within the 0.02 allowed"),
+        (None, 0.005, {}, "(+0.01000), more than the 0.005 allowed"),
+        (0.9, 0.02, {"low": 0.004, "paired": True}, "(+0.01000, at least +0.00400 row by row), within the 0.02"),
+        (0.9, 0.005, {"low": 0.004, "paired": False}, "at least +0.00400 from summaries), not surely more than"),
+        (0.9, 0.003, {"low": 0.004, "paired": True}, "row by row), surely more than the 0.003 allowed"),
+    ],
+)
+def test_words_of_an_increase(confidence, limit, increase, words):
+    now = {**record(0.06), "increases": {"ece": increase}}
+    limits = Limits(rises=[Limit("ece", limit)], confidence=confidence)
+    (gate,) = outcomes(limits, now, baseline={"results": [record(0.05)]})
+    assert words in str(gate)
+
+
+def test_outcomes_are_shown(capsys):
+    gates = [*outcomes(Limits(above=ECE), record(0.04), record(0.05))]
+    gates += outcomes(Limits(below=ECE, interval=0.9), record(0.03, low=0.02, high=0.05))
+    gates += outcomes(Limits(below=ECE, interval=0.9, inconclusive="pass"), record(0.03, low=0.02, high=0.05))
+    show_results(gates)
+    lines = [line for line in capsys.readouterr().err.splitlines() if "gate" in line]
+    starts = ("gate passed: ", "gate failed: ", "gate inconclusive: ", "gate inconclusive (counts as pass): ")
+    assert all(start in line for start, line in zip(starts, lines, strict=True)), lines
+
+
+def test_only_a_run_that_passed_becomes_the_baseline(tmp_path: Path):
+    path = tmp_path / "base.json"
+    kept = {"metrics": {"ks": {"value": 0.1}}, "cells": [1]}
+    one = SimpleNamespace(record={**record(), "bins": [1], "increases": {}}, kept=kept)
+    for code in (1, 5):
+        save_baseline(str(path), {"schema": "x"}, [one], code)
+        assert not path.exists()
+    save_baseline(str(path), {"schema": "x"}, [one], 0)
+    document = json.loads(path.read_text())
+    (result,) = document["results"]
+    assert document["schema"] == "x"
+    assert result["metrics"] == {"ece": {"value": 0.04}, "ks": {"value": 0.1}}
+    assert result["kept"] == {"cells": [1]}
+    assert not {"bins", "increases"} & set(result)
+
+
+def test_a_comparison_is_prepared_only_where_it_is_needed():
+    from bpmcli.tasks.baseline import rows_to_keep
+    from bpmcli.tasks.measure import Requested
+
+    wanted = Requested(resamples=77, seed=3)
+    base = {"results": []}
+    rises = Limits(rises=ECE, confidence=0.95)
+    assert with_baselines(wanted, rises, None, False, 0) == wanted
+    assert with_baselines(wanted, Limits(rises=ECE), base, False, 0) == wanted
+    against = with_baselines(wanted, rises, base, True, 0).against
+    assert (against.names, against.single, against.resamples, against.seed) == (["ece"], True, 77, 3)
+    assert against.level == pytest.approx(0.9)
+    assert with_baselines(wanted, rises, None, False, 2).keep == rows_to_keep(2)
+
+
+def test_without_a_baseline_nothing_is_loaded():
+    assert ci_gate.before(Limits(), {}) is None
