@@ -37,7 +37,7 @@ def hard(n: int = 80, k: int = 3) -> dict[str, dict[str, np.ndarray]]:
     counts = rng.multinomial(5, rng.dirichlet(np.full(k, 0.5), size=n))
     two = z[:, :2]
     event = (rng.random(n) < softmax(two)[:, 1]).astype(int)
-    many = 2 * rng.normal(size=(n, 50))
+    many = 2 * rng.normal(size=(n, 20))
     sharp = softmax(np.where(np.arange(k) == top[:, None], 1e3, z))
     return {
         "ties": {"probs": counts / 5, "labels": labels},
@@ -49,7 +49,7 @@ def hard(n: int = 80, k: int = 3) -> dict[str, dict[str, np.ndarray]]:
         "two classes": {"logits": two, "labels": event},
         "two classes, probabilities": {"probs": (softmax(two) * 4).round() / 4, "labels": event},
         "two classes, separable": {"logits": two, "labels": (two[:, 1] > two[:, 0]).astype(int)},
-        "fifty classes": {"logits": many, "labels": (many + rng.gumbel(size=many.shape)).argmax(axis=1)},
+        "twenty classes": {"logits": many, "labels": (many + rng.gumbel(size=many.shape)).argmax(axis=1)},
     }
 
 
@@ -60,7 +60,7 @@ def test_what_fit_writes_apply_reads(run: Run, method: str, case: str) -> None:
     scores = next(iter(data))
     n, k = data[scores].shape
     np.savez("in.npz", **data, site=np.arange(n) % 3)
-    quick = case in ("all correct", "fifty classes" if method == "bpm-averaged" else "two classes")  # 300 refits each
+    quick = case in ("all correct", "twenty classes" if method == "bpm-averaged" else "two classes")  # 300 refits each
     rows_of_bpm = n >= 60  # fewer are refused: three bins of twenty rows
     for option, argv in OPTIONS.items():
         whole = METHODS[method].needs_distribution

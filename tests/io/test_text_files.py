@@ -9,10 +9,18 @@ import pytest
 
 from bpmcli.errors import DataError
 from bpmcli.io import read_rows
+from bpmcli.io.formats import csv_file, jsonl_file
 from bpmcli.io.formats.json_lines import CheckedLines
 
-FAR = 750_000
-"""Rows that fill more than the 8 MB from which types are taken."""
+BLOCK = 1 << 16
+FAR = 6_000
+"""Rows that fill more than the block from which types are taken."""
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (csv_file, jsonl_file):
+        monkeypatch.setattr(module, "BLOCK", BLOCK)
 
 
 def csv(path: Path, row: str, last: str) -> str:
@@ -20,7 +28,7 @@ def csv(path: Path, row: str, last: str) -> str:
     return str(path)
 
 
-def jsonl(path: Path, last: str, rows: int = 300_000) -> str:
+def jsonl(path: Path, last: str, rows: int = 3_000) -> str:
     path.write_text('{"confidence": 0.5123, "hit": 1}\n' * rows + last)
     return str(path)
 
@@ -28,9 +36,9 @@ def jsonl(path: Path, last: str, rows: int = 300_000) -> str:
 @pytest.mark.parametrize(
     ("row", "last", "words"),
     [
-        ("0.512345678,1", "abc,1", r"column 'confidence' holds 'abc' \(row 750001\), which is not a number"),
-        ("0.512345678,1", "0.5,yes", r"column 'hit' holds 'yes' \(row 750001\), which is not a whole number, as all"),
-        ("0.512345678,true", "0.5,x", r"column 'hit' holds 'x' \(row 750001\), which is not true or false, as all"),
+        ("0.512345678,1", "abc,1", r"column 'confidence' holds 'abc' \(row 6001\), which is not a number"),
+        ("0.512345678,1", "0.5,yes", r"column 'hit' holds 'yes' \(row 6001\), which is not a whole number, as all"),
+        ("0.512345678,true", "0.5,x", r"column 'hit' holds 'x' \(row 6001\), which is not true or false, as all"),
     ],
 )
 def test_a_csv_value_out_of_place_is_named_with_its_row(tmp_path, row, last, words):
@@ -47,13 +55,13 @@ def test_a_csv_value_near_the_beginning_is_named_with_its_row(tmp_path):
 @pytest.mark.parametrize(
     ("last", "words"),
     [
-        ('{"confidence": 0.7, "hit": "yes"}\n', r"'hit' holds numbers first and text later \(row 300001\)"),
-        ('\n{"confidence": "x", "hit": 1}\n', r"'confidence' holds numbers first and text later \(row 300001\)"),
-        ('{"confidence": 0.7, "hit":\n', r"is not valid JSON \(row 300001\)"),
+        ('{"confidence": 0.7, "hit": "yes"}\n', r"'hit' holds numbers first and text later \(row 3001\)"),
+        ('\n{"confidence": "x", "hit": 1}\n', r"'confidence' holds numbers first and text later \(row 3001\)"),
+        ('{"confidence": 0.7, "hit":\n', r"is not valid JSON \(row 3001\)"),
         # These two make pyarrow's parser crash.
-        ("null\n", "line 300001 is not a JSON object"),
-        ('{"hit": 1, "x": ' + "[" * 100_000 + "]" * 100_000 + "}\n", "line 300001 is nested more than 500 deep"),
-        ('{"hit": 1, "x": ' + '{"a":' * 100_000 + "1" + "}" * 100_000 + "}\n", "line 300001 is nested more than 500"),
+        ("null\n", "line 3001 is not a JSON object"),
+        ('{"hit": 1, "x": ' + "[" * 100_000 + "]" * 100_000 + "}\n", "line 3001 is nested more than 500 deep"),
+        ('{"hit": 1, "x": ' + '{"a":' * 100_000 + "1" + "}" * 100_000 + "}\n", "line 3001 is nested more than 500"),
     ],
 )
 def test_a_json_line_out_of_place_is_named_with_its_row(tmp_path, last, words):
@@ -63,7 +71,7 @@ def test_a_json_line_out_of_place_is_named_with_its_row(tmp_path, last, words):
 
 def test_fields_nobody_asked_for_may_come_and_change(tmp_path):
     last = '{"confidence": 0.7, "hit": 0, "new": [1]}\n{"confidence": 0.7, "hit": 0, "new": "x"}\n'
-    assert read_rows(jsonl(tmp_path / "a.jsonl", last)).rows.n == 300_002
+    assert read_rows(jsonl(tmp_path / "a.jsonl", last)).rows.n == 3_002
 
 
 def test_a_new_field_far_inside_is_passed_on_as_json_only(run, tmp_path):
@@ -72,7 +80,7 @@ def test_a_new_field_far_inside_is_passed_on_as_json_only(run, tmp_path):
     run("apply", "p.json", "a.jsonl", "-o", "out.jsonl")
     assert json.loads(Path("out.jsonl").read_text().splitlines()[-1])["new"] == 1
     ran = run("apply", "p.json", "a.jsonl", "-o", "out.parquet", code=3)
-    assert "a line has a field that the first 8 MB of lines do not have" in ran.err
+    assert "a line has a field that the first 0 MB of lines do not have" in ran.err
     assert not Path("out.parquet").exists()
 
 
