@@ -78,7 +78,8 @@ class CsvReader(TextReader):
             raise DataError(f"has a line of more than {BLOCK >> 20} MB", "is it csv?") from None
         where = re.search(r"In CSV column #(\d+): .*?conversion error to (\w+): invalid value '(.*?)'", text)
         if where:
-            name = self._converting[int(where[1])] if getattr(self, "_converting", None) else f"#{where[1]}"
+            # pyarrow counts the columns of the file, not those that are asked for.
+            name = dict(enumerate(self.columns)).get(int(where[1]), f"#{where[1]}")
             raise DataError(
                 f"column '{name}' holds '{where[3]}'{self._row_with(name, where[3])}, which is not "
                 f"{_expected(where[2])}",
@@ -114,7 +115,6 @@ class CsvReader(TextReader):
     def record_batches(self, names: list[str] | None, numeric: Sequence[str]) -> Iterator[Any]:
         numbers = set(numeric)
         texts = [c for c in (names or self.columns) if c not in numbers and self._is_text(c, names is None)]
-        self._converting = names or list(self.columns)
         percent = [name for name in numeric if self._is_percent(name)]
         numbers -= set(percent)
         with self._open(names, sorted(numbers), [*texts, *percent]) as reader:

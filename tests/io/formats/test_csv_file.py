@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from bpmcli.errors import DataError
+from bpmcli.io.columns import Lists
 from bpmcli.io.formats import csv_file
 from bpmcli.io.formats.csv_file import CsvGzWriter, CsvReader, CsvWriter, TsvGzWriter, TsvReader, TsvWriter
 
@@ -86,6 +87,18 @@ def test_hexadecimal_letters_elsewhere_leave_numbers_alone(path):
     assert read(path, "s,a,b\n0.5,0X1F,10\n")._hexadecimal() == {"a"}
 
 
+def test_hexadecimal_numbers_far_inside(path):
+    # The file is looked through in pieces of 4 MB.
+    found = read(path, "s,n,t\n" + f"0.5,7,{'y' * 1_000_000}\n" * 5 + "0.5,0x10,y\n")
+    assert passed(found, "n")[-1] == "0x10"
+
+
+def test_line_ends_in_text_wherever_blocks_begin(path, monkeypatch):
+    monkeypatch.setattr(csv_file, "BLOCK", 1 << 10)
+    found = read(path, "s,t\n" + '0.5,"a\n\nb\nc"\n' * 500)
+    assert passed(found, "t") == ["a\n\nb\nc"] * 500
+
+
 @pytest.mark.parametrize(("text", "expected"), [("s\n90%\n 5.5 %\n", [90, 5.5]), ("s\n0.9\n0.5\n", [0.9, 0.5])])
 def test_percent_signs_are_left_out(path, text, expected):
     assert values(read(path, text), "s") == pytest.approx(expected)
@@ -111,6 +124,8 @@ def test_an_empty_table_has_no_batches(path):
         ("s;h\n0.5;1\n", "columns are separated by ';'"),
         (b"s,t\n0.5,caf\xe9\n" * 3, r"is not text \(UTF-8\)"),
         ("s\n0.5\nabc\n0.1\n", r"column 's' holds 'abc' \(row 2\), which is not a number"),
+        ("s\nabc\n0.1\n", r"column 's' holds 'abc' \(row 1\), which is not a number"),
+        ("a,s\n1,0.5\n1,abc\n", r"column 's' holds 'abc' \(row 2\), which is not a number"),
     ],
 )
 def test_bad_files_are_refused_with_their_place(path, text, words):
@@ -162,8 +177,10 @@ def test_what_was_expected_instead(kind, words):
 
 def test_errors_of_columns_without_a_name(path):
     found = read(path, "s\n1\n")
-    with pytest.raises(DataError, match="column '#0' holds 'q', which"):
-        found._explain("In CSV column #0: CSV conversion error to double: invalid value 'q'")
+    with pytest.raises(DataError, match="column '#1' holds 'q', which"):
+        found._explain("In CSV column #1: CSV conversion error to double: invalid value 'q'")
+    with pytest.raises(DataError, match=r"is not text \(UTF-8\)$"):
+        found._explain("invalid UTF8 data")
     found._explain("something else")  # is left as it is
 
 
@@ -222,6 +239,13 @@ def test_line_ends_in_text_are_quoted(path, text):
     quoted = f'"{text}"' if text != "a" else text
     assert path.read_bytes().decode() == f"t,n\n{quoted},1\nplain,2\n"
     assert passed(read(path, path.read_bytes().replace(b"t,n", b"t,s")), "t") == [text, "plain"]
+
+
+def test_lists_of_one_length_become_columns(path):
+    out = CsvWriter(str(path), {})
+    out.write({"probs": Lists(np.array([0.1, 0.9, 0.2, 0.8]), np.array([2, 2]))})
+    out.close()
+    assert path.read_text() == "prob_0,prob_1\n0.1,0.9\n0.2,0.8\n"
 
 
 def test_lists_and_objects_become_json(path):
