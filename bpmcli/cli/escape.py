@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 
-_CONTROL = re.compile(
+_CONTROL = (
     "[\x00-\x1f\x7f-\x9f"  # terminal commands, new lines, tabs
     "\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff"  # invisible characters, and those that reverse text
     "\ud800-\udfff]"  # bytes of names that are not UTF-8
 )
-_MARKDOWN = re.compile(r"[\\|<`\[\]*]")
+_MARKDOWN = r"[\\|<`\[\]*]"
 
 
 def printable(text: str) -> str:
     """The text on one line, control characters spelled out: a new line becomes \\n, an escape character \\x1b."""
-    return _CONTROL.sub(_spelled, text)
+    # Almost all text is printable. Patterns are compiled when they are needed: that takes a millisecond.
+    return text if text.isprintable() else re.sub(_CONTROL, _spelled, text)
 
 
 def _spelled(found: re.Match[str]) -> str:
@@ -26,4 +27,4 @@ def _spelled(found: re.Match[str]) -> str:
 
 def markdown(text: str) -> str:
     """Printable text whose characters mean nothing to markdown."""
-    return _MARKDOWN.sub(r"\\\g<0>", printable(text))
+    return re.sub(_MARKDOWN, r"\\\g<0>", printable(text))

@@ -1,7 +1,5 @@
 """Which calibrators, how they are applied, and how they are compared."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, NamedTuple
 
 import typer

@@ -1,7 +1,5 @@
 """Where a CI system looks for results."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from functools import wraps
-from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand
@@ -89,12 +89,11 @@ def _group_of(hint: Any) -> tuple[Any, Use]:
 
 
 def _options(group: Any, use: Use) -> list[inspect.Parameter]:
-    hints = get_type_hints(group, include_extras=True)
     found = []
     for name, default in group._field_defaults.items():
         if not use.takes(name):
             continue
-        kind, declared = get_args(hints[name])[:2]
+        kind, declared = get_args(group.__annotations__[name])[:2]
         option = copy(declared)
         option.help = use.help.get(name, option.help)
         option.rich_help_panel = group.heading

@@ -1,7 +1,5 @@
 """What is measured: metrics, how they are computed, their uncertainty, and gates on them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 

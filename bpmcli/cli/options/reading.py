@@ -1,7 +1,5 @@
 """What is read and how: inputs, columns, groups of rows, many files, large files."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, NamedTuple
 
 import typer

@@ -1,7 +1,5 @@
 """Where results go and how they look."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, NamedTuple
 
 import typer

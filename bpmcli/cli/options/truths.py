@@ -1,7 +1,5 @@
 """Simulated data whose true calibration curve is known."""
 
-from __future__ import annotations
-
 from typing import Annotated, NamedTuple
 
 import typer
