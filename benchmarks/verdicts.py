@@ -1,6 +1,6 @@
 """How often the verdict of `metrics` is right, on simulated truths.
 
-    python benchmarks/verdicts.py [--sets 200] [--jobs 1] [--floor]
+    python benchmarks/verdicts.py [--sets 200] [--jobs 1] [--sizes 1000 10000] [--floor]
 
 For every truth and N: the share of data sets that get its right name, the share with a wrong direction, and the
 verdicts given.
@@ -190,10 +190,11 @@ def main() -> None:
     parser.add_argument("--sets", type=int, default=200)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=3)
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--floor", action="store_true", help="only the score of calibrated models, also at N = 300")
     options = parser.parse_args()
     names = [name for name in CASES if not options.floor or name.startswith("calibrated")]
-    sizes = (300, *SIZES) if options.floor else SIZES
+    sizes = (300, *SIZES) if options.floor else tuple(options.sizes)
     print(f"{'truth':36s}{'error':>7s}{'N':>7s}{'right':>7s}{'wrong direction':>17s}  verdicts")
     for name in names:
         truth = TrueError.of(CASES[name])

@@ -42,8 +42,9 @@ def apply(
 
     output.resolve(), other.resolve(), work.resolve()
     columns, outcomes = read.resolve(), Outcomes()
-    task = ApplyFile(load_params(params), columns, applying.allow_argmax_change)
-    made_with = [task.params.document, columns._asdict(), task.allow_argmax_change]
+    as_probs = applying.resolve()
+    task = ApplyFile(load_params(params), columns, applying.allow_argmax_change, as_probs, judge=not console.quiet)
+    made_with = [task.params.document, columns._asdict(), task.allow_argmax_change, as_probs]
     jobs, current = plan_jobs(inputs, output.output, output.output_dir, made_with, output.force)
     outcomes.inputs = len(jobs) + current
     _calibrate(jobs, each(task, jobs, work.jobs), outcomes)
@@ -67,6 +68,10 @@ def _calibrate(jobs: Sequence[Any], results: Any, outcomes: Outcomes) -> None:
         if target != "-":
             change = f"mean confidence {done.mean_before:.5f} -> {done.mean_after:.5f}"
             console.note(f"{path} -> {done.output}: {done.rows} rows, {change}")
+        if done.judged:
+            before, after = done.judged
+            console.note(f"  before: {before}")
+            console.note(f"  after: {after}")
     for code, count in counts.items():
         if count > 1:
             others = "1 more file has" if count == 2 else f"{count - 1} more files have"

@@ -151,7 +151,7 @@ def _written(results: Any, items: Sequence[Any], output: Output, outcomes: Outco
 
 def _show(format_: str, documents: Sequence[tuple[str, Any]], to_files: bool) -> None:
     """What was fitted; on standard error where standard output holds the parameters."""
-    from bpmcli.cli.fit_tables import fits
+    from bpmcli.cli.fit_tables import changes, fits
     from bpmcli.cli.render import render, show
 
     if to_files:
@@ -162,3 +162,6 @@ def _show(format_: str, documents: Sequence[tuple[str, Any]], to_files: bool) ->
         )
     elif sys.stderr.isatty():
         console.note_table(render("table", fits(documents), None))
+    else:
+        for line in changes(documents[0][1]):
+            console.note(line)

@@ -61,6 +61,16 @@ class Kind(NamedTuple):
 
 METRIC_VALUE = {"value": Maybe(NUMBER), "low": Maybe(NUMBER), "high": Maybe(NUMBER)}
 
+REMEMBERED = ("logits", "probs", "confidence", "log_odds", "label", "hit", "prediction", "weight", "scale")
+"""Options of the input that parameters remember, so that `apply` finds the same columns in other files."""
+
+LIST_OF_INPUTS = Is(
+    "a list of objects with the sha256 of a file",
+    lambda value: isinstance(value, list) and all(
+        isinstance(item, dict) and isinstance(item.get("sha256"), (str, type(None))) for item in value
+    ),
+)  # fmt: skip
+
 CALIBRATOR = Kind(
     "bpmcli/calibrator", 2, "written by `bpmcli fit`",
     {
@@ -78,6 +88,9 @@ CALIBRATOR = Kind(
             "minimum": COUNT,
             "groups": Each({"parameters": OBJECT}),
         }),
+        "columns": Maybe({name: Maybe(TEXT) for name in REMEMBERED}),
+        "inputs": Maybe(LIST_OF_INPUTS),
+        "validation": Maybe(OBJECT),
     },
 )  # fmt: skip
 """2: with a calibrator per group. Files without groups stay at 1, which every release reads."""

@@ -11,12 +11,17 @@ from bpmcli.core.calibrators import METHODS, Calibrator
 from bpmcli.core.calibrators.grouped import Groups, load_groups
 from bpmcli.core.calibrators.spread import IN_PROPORTION, Spread
 from bpmcli.errors import BpmError, DataError
-from bpmcli.io.document_kinds import CALIBRATOR
+from bpmcli.io.column_choice import InputOptions
+from bpmcli.io.document_kinds import CALIBRATOR, REMEMBERED
 from bpmcli.io.documents import inside, load_document
 from bpmcli.io.paths import Input
+from bpmcli.io.streams import is_stream
 
 CHECKED_BYTES = 1 << 24
 """Larger inputs of a summary are read only once, and so have no checksum."""
+
+COMPARED_BYTES = 1 << 28
+"""Larger files are not compared with those that a calibrator was fitted to: reading them again takes too long."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +37,30 @@ class Params:
     spread: Spread = IN_PROPORTION
     """How the other classes share what the predicted class leaves; files of earlier releases do not say."""
 
+    @property
+    def columns(self) -> dict[str, str]:
+        """The options of the input that were given to `fit`; files of earlier releases have none."""
+        found = self.document.get("columns") or {}
+        return {name: value for name in REMEMBERED if (value := found.get(name)) is not None}
+
+    def fitted_to(self, path: str) -> bool:
+        """Whether the calibrator was fitted to this very file. Streams, remote and very large files are not checked."""
+        known = {item["sha256"] for item in self.document.get("inputs") or () if item.get("sha256")}
+        if not known or not os.path.isfile(path) or is_stream(path) or os.path.getsize(path) > COMPARED_BYTES:
+            return False
+        return checksum(path) in known
+
+
+def remembered(options: InputOptions) -> dict[str, str]:
+    """The options of an input that hold for other files as well: names of columns and the scale, no file names."""
+    found = {name: value for name in REMEMBERED if (value := getattr(options, name)) is not None}
+    if os.path.isfile(found.get("label", "")):
+        del found["label"]
+    return found
+
 
 def checksum(path: str) -> str | None:
     """sha256 of a file; None for streams and remote files."""
-    from bpmcli.io.streams import is_stream
-
     if "://" in path or is_stream(path):
         return None
     import hashlib
@@ -57,8 +81,6 @@ def input_records(items: Sequence[Input], reduced: bool) -> list[dict[str, Any]]
 
 
 def _is_costly(path: str) -> bool:
-    from bpmcli.io.streams import is_stream
-
     return "://" in path or (not is_stream(path) and os.path.getsize(path) > CHECKED_BYTES)
 
 

@@ -9,21 +9,27 @@ import numpy as np
 
 from bpmcli.core.data.rows import EVENT
 from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats
-from bpmcli.errors import DataError
+from bpmcli.errors import BpmError, DataError
 from bpmcli.io.columns import Lists
 from bpmcli.io.formats.reader import Reader
-from bpmcli.io.layout import NAMES, InputOptions, Layout, understand
+from bpmcli.io.layout import NAMES, SCORES, InputOptions, Layout, understand
 
 if TYPE_CHECKING:
     from bpmcli.core.calibrators.recalibration import Recalibrated
     from bpmcli.io.params import Params
 
 RENAMED = (("logprob", "prob"), ("log_prob", "prob"), ("logit", "prob"))
-"""Scores that were logits come out as probabilities, and their columns are renamed."""
+"""Logits that are written as probabilities on request are called so."""
 
 
-def layout_for_apply(reader: Reader, options: InputOptions, params: Params) -> Layout:
-    """How to read a file that may come without labels."""
+SMALLEST = 5e-324
+
+
+def options_for_apply(reader: Reader, options: InputOptions, params: Params) -> InputOptions:
+    """What the user said about this input, and where he said nothing, what he said about the one that was fitted.
+
+    Columns that were named for the fit and do not exist here are left to be recognised by their names.
+    """
     if params.target == EVENT and not options.event:
         options = options._replace(event=True)
     if params.groups is not None and (column := params.groups.grouping.column):
@@ -36,24 +42,40 @@ def layout_for_apply(reader: Reader, options: InputOptions, params: Params) -> L
         options = options._replace(group=column)
     if params.target != EVENT and options.event:
         raise DataError("--event was given, but the parameters calibrate the predicted class", "fit with --event too")
-    return understand(reader, options, outcomes=False)
+    known: dict[str, Any] = {name: value for name, value in params.columns.items() if getattr(options, name) is None}
+    if any(getattr(options, name) for name in SCORES):
+        known = {name: value for name, value in known.items() if name not in SCORES}
+    both = options._replace(**known)
+    try:
+        understand(reader, both, outcomes=False)
+    except BpmError:
+        return options
+    return both
 
 
 def with_new_scores(
-    columns: Mapping[str, Any], order: Sequence[str], layout: Layout, done: Recalibrated
+    columns: Mapping[str, Any], order: Sequence[str], layout: Layout, done: Recalibrated, as_probs: bool = False
 ) -> dict[str, Any]:
-    """The columns in their order, scores replaced; logits become probabilities, and are renamed so."""
+    """The columns in their order, scores replaced by scores of the same kind and name.
+
+    Logits become logarithms of the calibrated probabilities; with `as_probs` the probabilities, and are renamed so.
+    """
+    to_probs = as_probs and layout.kind == "logits"
     fresh = _as_stored(done, layout)
     place = {name: i for i, name in enumerate(layout.scores)}
-    renamed = {name: _renamed(name, layout, i) for name, i in place.items()}
-    written = set(renamed.values())
+    renamed = {name: _as_probs(name, layout, i) if to_probs else name for name, i in place.items()}
+    # Probabilities beside the logits stay one thing with them.
+    beside = {_as_probs(name, layout, i): i for name, i in place.items()} if layout.kind == "logits" else {}
     out: dict[str, Any] = {}
     for name in order:
         if name in place:
-            out[renamed[name]] = fresh[:, place[name]] if len(place) > 1 else _as_before(columns[name], fresh)
+            new = fresh[:, place[name]] if len(place) > 1 else _as_before(columns[name], fresh)
+            out[renamed[name]] = _logarithms(new) if layout.kind == "logits" and not to_probs else new
         elif layout.kind == "log_odds" and name.lower() in NAMES["confidence"]:
             out[name] = done.confidence  # log-odds and confidence stay one thing
-        elif name in columns and name not in written:  # old probabilities beside the logits make room for the new ones
+        elif name in beside and not to_probs:
+            out[name] = fresh[:, beside[name]] if len(place) > 1 else _as_before(columns.get(name), fresh)
+        elif name in columns and name not in beside:
             out[name] = columns[name]
     return out
 
@@ -80,9 +102,15 @@ def _as_before(old: Any, fresh: Any) -> Any:
     return Lists(fresh[inside], old.lengths)
 
 
-def _renamed(name: str, layout: Layout, place: int) -> str:
-    if layout.kind != "logits":
-        return name
+def _logarithms(values: Any) -> Any:
+    """Logits whose softmax these probabilities are; one that underflowed to 0 gets the smallest finite one."""
+    if isinstance(values, Lists):
+        return Lists(_logarithms(values.values), values.lengths)
+    return np.log(np.maximum(values, SMALLEST))
+
+
+def _as_probs(name: str, layout: Layout, place: int) -> str:
+    """The name of a column of logits that becomes one of probabilities."""
     for old, new in RENAMED:
         if name.lower().startswith(old):
             return new + name[len(old) :]

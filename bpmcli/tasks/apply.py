@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,15 +12,19 @@ from bpmcli.core.data.notices import Notice, notice
 from bpmcli.core.data.sample import sigmoid
 from bpmcli.errors import BpmError, DataError
 from bpmcli.io.jobs import Job
-from bpmcli.io.layout import InputOptions
+from bpmcli.io.layout import InputOptions, understand
 from bpmcli.io.opening import open_reader
 from bpmcli.io.params import Params
-from bpmcli.io.readers import SUMMARY_KEY, stream_rows
-from bpmcli.io.score_columns import layout_for_apply, with_new_scores
+from bpmcli.io.readers import SUMMARY_KEY, read_rows, stream_rows
+from bpmcli.io.score_columns import options_for_apply, with_new_scores
+from bpmcli.io.streams import is_stream
 from bpmcli.io.writers import open_writer
 
 SHOWN = 5
 """How many names a notice lists."""
+
+JUDGED_ROWS, JUDGED_BYTES = 1_000_000, 1 << 24
+"""Larger files are calibrated, but not read once more to be judged."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,8 @@ class Applied:
     mean_before: float
     mean_after: float
     notices: tuple[Notice, ...]
+    judged: tuple[str, str] | None = None
+    """Before and after, in words, where the input has labels."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,10 @@ class ApplyFile:
     params: Params
     options: InputOptions
     allow_argmax_change: bool = False
+    as_probs: bool = False
+    """Logits become probabilities."""
+    judge: bool = False
+    """Say what the calibration changed, if there are labels."""
 
     def __call__(self, job: Job) -> Applied:
         try:
@@ -59,20 +70,21 @@ class ApplyFile:
             raise DataError("is a summary: it has no rows to calibrate", "give the files that were summarised")
         # Text stays as it is from csv to csv; elsewhere columns get their types.
         source.written_as = suffix or source.suffixes[0]
-        layout = layout_for_apply(source, self.options, params)
+        options = options_for_apply(source, self.options, params)
+        layout = understand(source, options, outcomes=False)
         exact = layout.kind == "log_odds"
         recalibrate = Recalibration(
             params.method, params.calibrator, params.groups, params.spread, self.allow_argmax_change, exact
         )
         n, before, after = 0, 0.0, 0.0
         whole = params.calibrator.needs_distribution or bool(params.groups) or layout.kind in ("logits", "probs")
-        read = stream_rows(source, layout, self.options, counts, distributions=whole, rest=True, outcomes=False)
+        read = stream_rows(source, layout, options, counts, distributions=whole, rest=True, outcomes=False)
         with open_writer(output, source.written_as, origin=source) as out:
             for part in read:
                 done = recalibrate(part.rows, layout.binary)
                 before += float(sigmoid(part.rows.log_odds).sum())
                 columns = {**part.batch.columns, **part.batch.passed}
-                out.write(with_new_scores(columns, list(source.columns), layout, done))
+                out.write(with_new_scores(columns, list(source.columns), layout, done, self.as_probs))
                 n += part.batch.n
                 after += float(done.confidence.sum())
                 counts["below"] += done.below
@@ -81,8 +93,24 @@ class ApplyFile:
                 raise DataError("no rows")
             others = source.file_arrays(layout.scores[0])
             left_out = [] if out.carry(source, others) else others
-        notices = _notices(counts, left_out, self.allow_argmax_change)
-        return Applied(output, n, before / n, after / n, tuple(notices))
+        notices = tuple(_notices(counts, left_out, self.allow_argmax_change))
+        if params.fitted_to(path):
+            notices += (notice("in-sample"),)
+        return Applied(output, n, before / n, after / n, notices, self._judged(path, output, options, n))
+
+    def _judged(self, path: str, output: str, options: InputOptions, n: int) -> tuple[str, str] | None:
+        """The verdict on the input and on the output, in words; None where there are no labels, or too many rows."""
+        streamed = is_stream(path) or is_stream(output) or output == "-" or "://" in f"{path} {output}"
+        if not self.judge or n > JUDGED_ROWS or streamed or os.path.getsize(path) > JUDGED_BYTES:
+            return None
+        from bpmcli.core.metrics.verdict import in_brief, verdict
+
+        try:
+            read = [read_rows(place, options).rows for place in (path, output)]
+        except BpmError:
+            return None  # no labels, or none for some rows; apply does not need them
+        before, after = (in_brief(verdict(rows.sample, rows.target), rows.n, rows.target) for rows in read)
+        return before, after
 
 
 def _notices(counts: Counter[str], left_out: Sequence[str], allow_argmax_change: bool) -> Iterator[Notice]:

@@ -11,12 +11,13 @@ from bpmcli.core.calibrators import METHODS, FitOptions, fit_calibrator
 from bpmcli.core.calibrators.document import describe
 from bpmcli.core.calibrators.grouped import MARGINAL, Grouping, fit_groups
 from bpmcli.core.calibrators.spread import Spread, fit_spread, floor_of
+from bpmcli.core.compare.before_after import before_after
 from bpmcli.core.compare.choice import AUTO, choose_method
 from bpmcli.core.data.notices import Notice
 from bpmcli.core.data.rows import Rows
 from bpmcli.io.document_kinds import CALIBRATOR
 from bpmcli.io.layout import InputOptions
-from bpmcli.io.params import input_records
+from bpmcli.io.params import input_records, remembered
 from bpmcli.io.paths import Input
 from bpmcli.io.readers import Loaded, read_rows
 
@@ -61,7 +62,9 @@ class FitFile:
             "version": CALIBRATOR.version if groups else 1,
             "tool": f"bpmcli {__version__}",
             **describe(self.method, fitted, rows, inputs, groups, spread),
+            **({"columns": columns} if (columns := remembered(self.options)) else {}),
         }
+        found["validation"] = before_after(self.method, rows, self.fit, self.grouping, self.seed).document()
         if self.interval:
             from bpmcli.core.calibrators.band import curve_band
 

@@ -79,15 +79,22 @@ class MeasureFile:
     def finish(self, item: Input, loaded: Loaded) -> list[Measurement]:
         """The records of a file that is already read."""
         kind = "summary" if loaded.summarised else loaded.layout.kind
-        return self.measure(item.path, loaded.rows, loaded.notices, loaded.metadata, kind)
+        classes = 0 if loaded.summarised else loaded.layout.n_classes
+        return self.measure(item.path, loaded.rows, loaded.notices, loaded.metadata, kind, classes)
 
     def measure(
-        self, name: str, rows: Rows, notices: tuple[Notice, ...], metadata: Mapping[str, str], kind: str | None = None
+        self,
+        name: str,
+        rows: Rows,
+        notices: tuple[Notice, ...],
+        metadata: Mapping[str, str],
+        kind: str | None = None,
+        classes: int = 0,
     ) -> list[Measurement]:
         """The record of rows that are already read, or of each group of them; `kind` says what their scores were."""
         by = self.options.group
-        about = {"input": name} | {key: metadata[key] for key in ("task", "model") if key in metadata}
-        about |= {"scores": kind} if kind else {}
+        about: dict[str, Any] = {"input": name} | {key: metadata[key] for key in ("task", "model") if key in metadata}
+        about |= ({"scores": kind} if kind else {}) | ({"classes": classes} if classes else {})
         if by is None:
             return [self._measure(about, rows, notices, metadata)]
         # What a file states about all of its rows, such as their true TCE, need not hold for a group.

@@ -107,9 +107,9 @@ def test_apply_repairs_the_confidence(run):
     assert after["metrics"]["ece"]["value"] < before["metrics"]["ece"]["value"] / 2
     assert "599 rows" in ran.err
     with np.load("out.npz") as data, np.load(TEST) as source:
-        assert set(data) == {"probs", "labels"}
-        assert np.abs(data["probs"].sum(axis=1) - 1).max() < 1e-12
-        assert np.array_equal(data["probs"].argmax(axis=1), source["logits"].argmax(axis=1))
+        assert set(data) == {"logits", "labels"}
+        assert np.abs(np.exp(data["logits"]).sum(axis=1) - 1).max() < 1e-12
+        assert np.array_equal(data["logits"].argmax(axis=1), source["logits"].argmax(axis=1))
         assert np.array_equal(data["labels"], source["labels"])
 
 
@@ -160,7 +160,7 @@ def test_apply_needs_no_labels(run):
     np.savez("new.npz", logits=np.array([[3.0, 1.0], [0.0, 9.0]]))
     run("apply", "p.json", "new.npz", "-o", "out.npz")
     with np.load("out.npz") as data:
-        assert data["probs"].argmax(axis=1).tolist() == [0, 1]
+        assert data["logits"].argmax(axis=1).tolist() == [0, 1]
 
 
 def test_apply_event_probabilities(run):
@@ -184,12 +184,12 @@ def test_apply_counts_rows_whose_class_would_change(run):
         "parameters": {"alpha": 1.0, "beta": 1.0, "c": 2.0}, "fit": {}, "sample": {}, "inputs": [],
     }))  # fmt: skip
     np.savez("a.npz", logits=np.log([[0.5, 0.4, 0.1], [0.98, 0.01, 0.01]]), labels=[0, 0])
-    ran = run("apply", "p.json", "a.npz", "-o", "kept.npz")
+    ran = run("apply", "p.json", "a.npz", "--as", "probs", "-o", "kept.npz")
     assert "1 row: the calibrated probability of the predicted class would fall" in ran.err
     with np.load("kept.npz") as data:
         assert data["probs"].argmax(axis=1).tolist() == [0, 0]
         assert np.abs(data["probs"].sum(axis=1) - 1).max() < 1e-12
-    ran = run("apply", "p.json", "a.npz", "-o", "changed.npz", "--allow-argmax-change")
+    ran = run("apply", "p.json", "a.npz", "--as", "probs", "-o", "changed.npz", "--allow-argmax-change")
     assert "the predicted class changed" in ran.err
     with np.load("changed.npz") as data:
         assert data["probs"].argmax(axis=1).tolist() == [1, 0]
@@ -245,6 +245,9 @@ def test_apply_keeps_lists_and_arrays_without_rows(run):
     run("fit", VAL, "-o", "p.json")
     Path("a.jsonl").write_text('{"logprobs": [-1.0, -2.0]}\n{"logprobs": [-3.0, -0.5, -2.0]}\n')
     lines = [json.loads(line) for line in run("apply", "p.json", "a.jsonl").out.splitlines()]
+    assert [len(line["logprobs"]) for line in lines] == [2, 3]
+    assert [sum(np.exp(line["logprobs"])) for line in lines] == pytest.approx([1, 1])
+    lines = [json.loads(line) for line in run("apply", "p.json", "a.jsonl", "--as", "probs").out.splitlines()]
     assert [len(line["probs"]) for line in lines] == [2, 3]
     pq.write_table(pa.table({"probs": [[0.5, 0.5], [0.9, 0.1]]}), "a.parquet")
     run("apply", "p.json", "a.parquet", "-o", "b.parquet")
@@ -724,10 +727,10 @@ def test_fit_without_a_file_prints_json_only(run):
     assert json.loads(run("fit", VAL, "-f", "json").out)["method"] == "bpm"
 
 
-@pytest.mark.parametrize(("method", "metric"), [("bpm", "tce-bpm"), ("bpm-averaged", "tce")])
-def test_fit_names_its_error_as_metrics_does(run, method, metric):
-    names = [line.split(" ")[0] for line in run("fit", VAL, "--method", method, "-o", "p.json").out.splitlines()]
-    assert [name for name in names if name.lower().startswith("tce")] == [metric]
+@pytest.mark.parametrize(("method", "own"), [("bpm", ["tce-bpm before"]), ("bpm-averaged", [])])
+def test_fit_names_its_errors_as_metrics_does(run, method, own):
+    names = [line.split("  ")[0] for line in run("fit", VAL, "--method", method, "-o", "p.json").out.splitlines()]
+    assert [name for name in names if name.startswith("tce")] == [*own, "tce before", "tce after"]
 
 
 def test_fit_stores_a_band_around_the_curve(run):
@@ -792,15 +795,19 @@ def test_nearly_constant_confidences_come_to_an_end(run):
     assert found["ece"]["value"] is not None
 
 
-def test_old_probabilities_beside_logits_make_room(run):
+def test_probabilities_beside_logits_stay_one_thing_with_them(run):
     run("fit", VAL, "-o", "p.json")
     z = np.array([[3.0, 1.0], [0.0, 2.0]])
     p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
     np.savez("both.npz", logits=z, probs=p)
     run("apply", "p.json", "both.npz", "-o", "out.npz")
     with np.load("out.npz") as data:
-        assert set(data) == {"probs"}
+        assert set(data) == {"logits", "probs"}
         assert not np.allclose(data["probs"], p)
+        assert np.allclose(np.exp(data["logits"]), data["probs"])
+    run("apply", "p.json", "both.npz", "--as", "probs", "-o", "out.npz")
+    with np.load("out.npz") as data:
+        assert set(data) == {"probs"}
 
 
 def test_apply_keeps_log_odds_and_confidence_one_thing(run):

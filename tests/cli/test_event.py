@@ -46,7 +46,7 @@ def test_apply_writes_both_classes(run, files):
     run("apply", "p.json", "one.npz", "-o", "expected.npz")
     expected = arrays("expected.npz")["probs"]
     for path in ("probs.npz", "logits.npz"):
-        run("apply", "p.json", path, "-o", "out.npz")
+        run("apply", "p.json", path, "--as", "probs", "-o", "out.npz")
         probs = arrays("out.npz")["probs"]
         assert probs[:, 1] == pytest.approx(expected, abs=1e-12)
         assert probs.sum(axis=1) == pytest.approx(np.ones(2000), abs=1e-15)

@@ -76,7 +76,7 @@ def test_what_fit_writes_apply_reads(run: Run, method: str, case: str) -> None:
             assert "resamples" in ran.err, ran  # the curve itself has no band on such rows
             continue
         assert ran.code == 0, ran
-        run("apply", f"{option}.json", "in.npz", "-o", "out.npz")
+        run("apply", f"{option}.json", "in.npz", "--as", "probs", "-o", "out.npz", "-q")
         probs = arrays("out.npz")["probs"]
         assert probs.shape == (n, k)
         assert np.all((probs >= 0) & (probs <= 1))
@@ -96,7 +96,7 @@ def test_an_event_is_two_classes(run: Run, method: str) -> None:
     found = {}
     for name in ("logits", "probs", "single"):
         run("fit", f"{name}.npz", "--event", "--method", method, "-o", "p.json")
-        run("apply", "p.json", f"{name}.npz", "--event", "-o", "out.npz")
+        run("apply", "p.json", f"{name}.npz", "--event", "--as", "probs", "-o", "out.npz")
         out = arrays("out.npz")["probs"]
         found[name] = out if out.ndim == 1 else out[:, 1]
     np.testing.assert_allclose(found["logits"], found["probs"], atol=1e-9)
@@ -104,7 +104,7 @@ def test_an_event_is_two_classes(run: Run, method: str) -> None:
     if method == "temperature":
         # For two classes the event and the predicted class have the same likelihood.
         run("fit", "logits.npz", "--method", method, "-o", "p.json")
-        run("apply", "p.json", "logits.npz", "-o", "out.npz")
+        run("apply", "p.json", "logits.npz", "--as", "probs", "-o", "out.npz")
         np.testing.assert_allclose(found["logits"], arrays("out.npz")["probs"][:, 1], atol=1e-9)
     names = run("compare", "calibrators", "single.npz", "--event", "--method", method, "-m", "ks", "--folds", 3).out
     assert method in names

@@ -128,8 +128,8 @@ def test_classwise_is_by_predicted_class(run: Run) -> None:
     found = json.loads(Path("p.json").read_text())["grouping"]
     assert found["kind"] == "predicted-class"
     assert found["groups"]["3"]["parameters"] == json.loads(Path("three.json").read_text())["parameters"]
-    run("apply", "p.json", OVER, "-o", "out.npz", "--allow-argmax-change")
-    run("apply", "three.json", "three.npz", "-o", "own.npz", "--allow-argmax-change")
+    run("apply", "p.json", OVER, "--as", "probs", "-o", "out.npz", "--allow-argmax-change")
+    run("apply", "three.json", "three.npz", "--as", "probs", "-o", "own.npz", "--allow-argmax-change")
     # The calibrated confidence is that of the class's own rows; the other classes share by one temperature of all rows.
     np.testing.assert_array_equal(arrays("out.npz")["probs"][top == 3, 3], arrays("own.npz")["probs"][:, 3])
     np.savez("bare.npz", confidence=np.linspace(0.1, 0.9, 300), hit=np.arange(300) % 2)
@@ -142,10 +142,10 @@ def test_marginal_calibrates_every_class_against_the_rest(run: Run) -> None:
     assert found["kind"] == "marginal"
     labels = arrays(OVER)["labels"]
     assert {k: g["n"] for k, g in found["groups"].items()} == {str(k): int((labels == k).sum()) for k in range(10)}
-    ran = run("apply", "p.json", OVER, "-o", "out.npz")
+    ran = run("apply", "p.json", OVER, "--as", "probs", "-o", "out.npz")
     assert "rows: the calibrated probability of the predicted class would fall" in ran.err
     check_distributions(arrays("out.npz")["probs"], arrays(OVER)["logits"].argmax(axis=1))
-    run("apply", "p.json", OVER, "-o", "free.npz", "--allow-argmax-change")
+    run("apply", "p.json", OVER, "--as", "probs", "-o", "free.npz", "--allow-argmax-change")
     free = arrays("free.npz")["probs"]
     raw = np.exp(arrays(OVER)["logits"])
     raw /= raw.sum(axis=1, keepdims=True)
@@ -167,7 +167,7 @@ def check_distributions(probs: np.ndarray, predictions: np.ndarray) -> None:
 @pytest.mark.parametrize("method", list(METHODS))
 def test_save_load_apply_is_bit_equal_and_keeps_its_promises(run: Run, method: str) -> None:
     run("fit", VAL, "--method", method, "-o", "p.json")
-    run("apply", "p.json", TEST, "-o", "out.npz")
+    run("apply", "p.json", TEST, "--as", "probs", "-o", "out.npz")
     found = arrays("out.npz")["probs"]
     rows = read_rows(str(TEST), distributions=True).rows
     assert rows.logits is not None
@@ -182,7 +182,7 @@ def test_save_load_apply_is_bit_equal_and_keeps_its_promises(run: Run, method: s
     order = np.random.default_rng(0).permutation(rows.n)
     data = arrays(TEST)
     np.savez("mixed.npz", logits=data["logits"][order], labels=data["labels"][order])
-    run("apply", "p.json", "mixed.npz", "-o", "mixed_out.npz")
+    run("apply", "p.json", "mixed.npz", "--as", "probs", "-o", "mixed_out.npz")
     np.testing.assert_array_equal(arrays("mixed_out.npz")["probs"], found[order])
     np.testing.assert_array_equal(arrays("mixed_out.npz")["labels"], data["labels"][order])
 
@@ -195,10 +195,10 @@ def test_one_hot_rows_do_not_become_nan(run: Run) -> None:
     np.savez("a.npz", probs=probs, labels=labels)
     for method in METHODS:
         run("fit", "a.npz", "--method", method, "-o", "p.json")
-        run("apply", "p.json", "a.npz", "-o", "out.npz")
+        run("apply", "p.json", "a.npz", "--as", "probs", "-o", "out.npz")
         check_distributions(arrays("out.npz")["probs"], probs.argmax(axis=1))
     run("fit", "a.npz", "--marginal", "--min-group", 30, "-o", "p.json")
-    run("apply", "p.json", "a.npz", "-o", "out.npz")
+    run("apply", "p.json", "a.npz", "--as", "probs", "-o", "out.npz")
     check_distributions(arrays("out.npz")["probs"], probs.argmax(axis=1))
 
 
@@ -209,7 +209,7 @@ def test_rounding_does_not_change_the_class(run: Run) -> None:
                     "parameters": {"temperature": 1e17}})
     )  # fmt: skip
     np.savez("a.npz", logits=np.array([[0.0, 1.0, 0.5], [2.0, 1.0, 0.0]]))
-    ran = run("apply", "p.json", "a.npz", "-o", "out.npz")
+    ran = run("apply", "p.json", "a.npz", "--as", "probs", "-o", "out.npz")
     assert "class" not in ran.err
     check_distributions(arrays("out.npz")["probs"], np.array([1, 0]))
 
@@ -253,4 +253,6 @@ def test_broken_groupings_are_refused(run: Run, broken: dict[str, Any]) -> None:
     document = json.loads(Path("p.json").read_text())
     assert document["version"] == 1  # without groups older releases still read it
     Path("p.json").write_text(json.dumps(document | {"version": 2, "grouping": broken}))
-    assert run("apply", "p.json", TEST, "-o", "out.npz", code=3).err.startswith("bpmcli: error: p.json: ")
+    assert run("apply", "p.json", TEST, "--as", "probs", "-o", "out.npz", code=3).err.startswith(
+        "bpmcli: error: p.json: "
+    )

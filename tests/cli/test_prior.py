@@ -52,7 +52,7 @@ def test_beta_is_what_fit_always_wrote(run):
 
 def test_whole_distributions_keep_their_predicted_class(run):
     run("fit", VAL, "--prior", "log-log", "-o", "p.json")
-    run("apply", "p.json", TEST, "-o", "out.npz")
+    run("apply", "p.json", TEST, "--as", "probs", "-o", "out.npz")
     out, source = arrays("out.npz"), arrays(TEST)
     assert np.array_equal(out["probs"].argmax(axis=1), source["logits"].argmax(axis=1))
 

@@ -58,6 +58,15 @@ class Applying(NamedTuple):
     allow_argmax_change: Annotated[
         bool, typer.Option("--allow-argmax-change", help="Let the predicted class change.")
     ] = False
+    as_: Annotated[
+        str | None, typer.Option("--as", metavar="KIND", help="probs: write probabilities in place of logits.")
+    ] = None
+
+    def resolve(self) -> bool:
+        """Whether logits become probabilities."""
+        if self.as_ is not None:
+            one_of("--as", self.as_, ("probs",))
+        return self.as_ is not None
 
 
 @under("Fair comparison")

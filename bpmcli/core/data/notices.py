@@ -30,6 +30,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "{count} {rows_} without a score, label or group {were} skipped",
         "",
     ),
+    "in-sample": (
+        "the calibrator was fitted to these very rows, so they look better calibrated than new ones will",
+        "judge it on rows it was not fitted to; `bpmcli fit` says how it does in cross-validation",
+    ),
     "arrays-left-out": (
         "{count} {arrays} without a value per row {were} left out of the table: {names}",
         "write npz, which keeps them: -o out.npz",

@@ -121,6 +121,8 @@ def facts_of(rows: Rows, sample: Sample) -> dict[str, Any]:
         "mean_confidence": sample.mean_confidence,
         "saturated": sample.saturated,
     }
+    if rows.target == EVENT:
+        facts["event_rate"] = sample.accuracy
     if sample.from_summary:
         facts["summary_cells"] = sample.mass.size
     if sample.weighted or sample is not rows.sample:

@@ -211,33 +211,47 @@ def _title(name: str, crossing: float | None, target: str) -> str:
     return f"{words[name.removesuffix('-above')]} above {short_confidence(crossing)}"
 
 
-def _sentence(v: Verdict, sample: Sample, where: Where | None, target: str) -> str:
-    """The verdict as one or two plain sentences."""
+def in_brief(found: Verdict, rows: float, target: str = "top-label") -> str:
+    """The verdict in half a sentence, for saying two of them side by side."""
+    opening = _opening(found, rows, target)
+    return (
+        f"{opening[0].lower()}{opening[1:]}; it {_means(found, target)}; calibration error (tce) {_points(found.tce)} "
+        f"points, {100 * found.level:.0f} % interval {_points(found.low)} to {_points(found.high)}"
+    )
+
+
+def _opening(v: Verdict, rows: float, target: str) -> str:
+    """The verdict itself, in words."""
     event = target == EVENT
-    rows = f"{sample.n:,} rows"
     opening = {
-        "calibrated": f"Calibrated as far as {rows} can tell",
-        "too-few-rows": f"Too few rows to tell: {rows} cannot exclude an error of {_points(v.high)} points",
+        "calibrated": f"Calibrated as far as {rows:,} rows can tell",
+        "too-few-rows": f"Too few rows to tell: {rows:,} rows cannot exclude an error of {_points(v.high)} points",
         "mixed": "Miscalibrated, in no single clear direction",
     }.get(v.name)
-    if opening is None:
-        first, other = ("over", "under") if v.name.startswith("over") else ("under", "over")
-        word = {"over": "too high" if event else "over-confident", "under": "too low" if event else "under-confident"}
-        subject = "Probabilities are " if event else ""
-        opening = subject + word[first]
-        if v.crossing is not None:
-            at = short_confidence(v.crossing)
-            opening = f"{subject}{word[first]} above {at} and {word[other]} below"
-        opening = opening[0].upper() + opening[1:]
-    means = f"{'predicts' if event else 'says'} {_percent(v.says)} % and "
-    means += f"the event happens {_percent(v.right)} %" if event else f"is right {_percent(v.right)} %"
-    error = (
-        f"Calibration error (tce) {_points(v.tce)} points, {100 * v.level:.0f} % interval {_points(v.low)} to "
-        f"{_points(v.high)}; a perfectly calibrated model would score about {_points(v.noise_floor)}."
+    if opening is not None:
+        return opening
+    first, other = ("over", "under") if v.name.startswith("over") else ("under", "over")
+    word = {"over": "too high" if event else "over-confident", "under": "too low" if event else "under-confident"}
+    opening = ("probabilities are " if event else "") + word[first]
+    if v.crossing is not None:
+        opening = f"{opening} above {short_confidence(v.crossing)} and {word[other]} below"
+    return opening[0].upper() + opening[1:]
+
+
+def _means(v: Verdict, target: str) -> str:
+    if target == EVENT:
+        return f"predicts {_percent(v.says)} % and the event happens {_percent(v.right)} % of the time"
+    return f"says {_percent(v.says)} % and is right {_percent(v.right)} % of the time"
+
+
+def _sentence(v: Verdict, sample: Sample, where: Where | None, target: str) -> str:
+    """The verdict as two or three plain sentences."""
+    joint = ". It" if v.name == "too-few-rows" else ": it"
+    sentence = (
+        f"{_opening(v, sample.n, target)}{joint} {_means(v, target)}. Calibration error (tce) {_points(v.tce)} points, "
+        f"{100 * v.level:.0f} % interval {_points(v.low)} to {_points(v.high)}; a perfectly calibrated model would "
+        f"score about {_points(v.noise_floor)}."
     )
-    sentence = f"{opening}: it {means} of the time. {error}"
-    if v.name == "too-few-rows":
-        sentence = f"{opening}. It {means} of the time. {error}"
     return sentence + ("" if where is None else f" {_place(where)}")
 
 

@@ -75,9 +75,9 @@ def test_fit_apply_and_compare_know_a_new_calibrator(run: Run, class_priors: Non
     shifted = z + np.array(parameters["shifts"])
 
     # The class stays unless that is allowed; then the distribution is the calibrator's own.
-    run("apply", "p.json", "val.npz", "-o", "kept.npz")
+    run("apply", "p.json", "val.npz", "--as", "probs", "-o", "kept.npz")
     assert np.array_equal(arrays("kept.npz")["probs"].argmax(axis=1), z.argmax(axis=1))
-    told = run("apply", "p.json", "val.npz", "-o", "free.npz", "--allow-argmax-change").err
+    told = run("apply", "p.json", "val.npz", "--as", "probs", "-o", "free.npz", "--allow-argmax-change").err
     moved = int((shifted.argmax(axis=1) != z.argmax(axis=1)).sum())
     assert moved > 20
     assert f"{moved} rows" in told

@@ -95,7 +95,7 @@ def test_calibrated_choices_are_written_back(run):
     entries = lm_log()
     write_lines(NAME, entries)
     run("fit", NAME, "--method", "platt", "-o", "p.json")
-    run("apply", "p.json", NAME, "-o", "out.jsonl")
+    run("apply", "p.json", NAME, "--as", "probs", "-o", "out.jsonl")
     rows = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
     assert [row["sample"] for row in rows] == [str(entry["doc_id"]) for entry in entries]
     for row, entry in zip(rows, entries, strict=True):

@@ -1,0 +1,106 @@
+"""What a calibrator changes: the verdict on rows as they are, and on rows calibrated without having been fitted to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bpmcli.core.calibrators.grouped import Grouping, Groups, fit_groups
+from bpmcli.core.calibrators.recalibration import Recalibration
+from bpmcli.core.calibrators.registry import FitOptions, fit_calibrator
+from bpmcli.core.calibrators.spread import IN_PROPORTION, fit_spread
+from bpmcli.core.compare.cross_validation import fold_numbers
+from bpmcli.core.data.row_order import canonical_order
+from bpmcli.core.data.rows import Rows, SummarisedRows
+from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, Ints, Sample, sample_from_log_odds
+from bpmcli.core.metrics.verdict import Verdict, verdict
+from bpmcli.errors import BpmError
+
+FOLDS = 5
+CROSS_VALIDATED = f"{FOLDS}-fold cross-validation"
+ONE_SPLIT = f"fitted to {FOLDS - 1} fifths of the rows, judged on the last fifth"
+
+FEW_VALUES = 100_000
+"""Up to this many scores (rows, times classes where a method uses them all) every fold is held out in turn. Beyond,
+one fold has rows enough, and five more fits would take too long."""
+MOST_VALUES = 20_000_000
+"""Beyond this many scores, even one more fit takes too long."""
+
+
+class BeforeAfter(NamedTuple):
+    """Two verdicts, and how the rows of the second one were kept from the fit."""
+
+    before: Verdict
+    after: Verdict | None
+    how: str
+    """How `after` was judged; where it is None, why it was not."""
+    rows: int = 0
+    """Rows that `after` was judged on."""
+
+    def document(self) -> dict[str, Any]:
+        """As the parameter file stores it."""
+        return {
+            "before": self.before._asdict(),
+            "after": None if self.after is None else self.after._asdict(),
+            "how": self.how,
+            "rows": self.rows,
+        }
+
+
+def before_after(
+    method: str, rows: Rows, options: FitOptions, grouping: Grouping | None = None, seed: int = 0
+) -> BeforeAfter:
+    """The verdict on the rows, and on the rows calibrated by fits to other rows (K-fold cross-validation).
+
+    The folds depend on what the rows hold, not on their order. Calibrated values are those that `apply` writes.
+    """
+    before = verdict(rows.sample, rows.target)
+    if isinstance(rows, SummarisedRows):
+        return BeforeAfter(before, None, "a summary has no rows that could be held out")
+    size = rows.n * (1 if rows.logits is None else rows.logits.shape[1])
+    if size > MOST_VALUES:
+        return BeforeAfter(before, None, f"more than {MOST_VALUES:,} scores")
+    folds = FOLDS if size <= FEW_VALUES else 1
+    try:
+        after = _held_out(method, rows, options, grouping, folds, seed)
+    except BpmError as error:
+        return BeforeAfter(before, None, error.message)
+    how = CROSS_VALIDATED if folds == FOLDS else ONE_SPLIT
+    return BeforeAfter(before, verdict(after, rows.target), how, after.n)
+
+
+def _held_out(method: str, rows: Rows, options: FitOptions, grouping: Grouping | None, folds: int, seed: int) -> Sample:
+    """The rows of the first folds, each calibrated by a fit to the other folds."""
+    rows = rows.take(canonical_order(rows))
+    numbers = fold_numbers(rows.hits, FOLDS, np.random.default_rng(seed))
+    parts = [(index, _recalibrated(method, rows, numbers != fold, index, options, grouping))
+             for fold, index in _folds(numbers, folds)]  # fmt: skip
+    index = np.concatenate([index for index, _ in parts])
+    log_odds = np.concatenate([x for _, x in parts])
+    return sample_from_log_odds(log_odds, rows.hits[index], None if rows.weights is None else rows.weights[index])
+
+
+def _folds(numbers: Ints, folds: int) -> Iterator[tuple[int, Ints]]:
+    for fold in range(folds):
+        yield fold, np.flatnonzero(numbers == fold)
+
+
+def _recalibrated(
+    method: str, rows: Rows, fit: np.ndarray, judge: Ints, options: FitOptions, grouping: Grouping | None
+) -> Floats:
+    """Calibrated log-odds of the rows to judge, by a fit to the others."""
+    train = rows.take(fit)
+    if grouping is None:
+        calibrator, groups = fit_calibrator(method, train, options).calibrator, None
+    else:
+        found = fit_groups(method, train, options, grouping)
+        calibrator = found.pooled.calibrator
+        groups = Groups(grouping, {name: part.calibrator for name, part in found.fits.items()})
+    spread = fit_spread(train) if calibrator.spreads else None
+    done = Recalibration(method, calibrator, groups, spread or IN_PROPORTION, exact=True)(rows.take(judge), False)
+    with np.errstate(divide="ignore"):
+        x = np.log(done.score) - np.log(done.complement)
+    limited: Floats = np.clip(x, -LOG_ODDS_LIMIT, LOG_ODDS_LIMIT)
+    return limited

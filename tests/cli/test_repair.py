@@ -1,0 +1,159 @@
+"""Repair in one breath: what fit and apply say about before and after, and what parameters remember."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import SAMPLE_DATA, arrays
+
+from bpmcli.core.calibrators import FitOptions, fit_calibrator
+from bpmcli.core.compare.before_after import before_after
+from bpmcli.core.data.rows import Rows
+from bpmcli.core.data.sample import sample_from_log_odds
+from bpmcli.core.metrics.verdict import verdict
+
+VAL, TEST = SAMPLE_DATA / "digits_val.npz", SAMPLE_DATA / "digits_test.npz"
+
+
+def test_fit_says_before_and_after(run):
+    ran = run("fit", VAL, "--method", "temperature", "-o", "p.json")
+    first, before, after, *_ = ran.out.splitlines()
+    assert first == "temperature -> p.json"
+    assert before.startswith(
+        "Before: over-confident; it says 96.6 % and is right 86.3 % of the time; calibration error"
+    )
+    assert after.startswith("After (5-fold cross-validation): calibrated as far as 599 rows can tell; it says 8")
+    found = json.loads(Path("p.json").read_text())["validation"]
+    assert found["how"] == "5-fold cross-validation"
+    assert found["before"]["name"] == "over-confident"
+    assert found["after"]["tce"] < 0.03 < found["before"]["tce"]
+    assert found["after"]["right"] == pytest.approx(found["before"]["right"])
+    assert f"{100 * found['after']['says']:.1f} %" in after
+    ran = run("fit", VAL, "--method", "temperature")  # parameters to standard output: the same words as notes
+    assert before in ran.err
+    assert after in ran.err
+    assert run("fit", VAL, "-q").err == ""
+
+
+def test_after_is_held_out_not_in_sample():
+    """Where labels are noise, fine bins follow their own rows; on held-out rows their error must show."""
+    rng = np.random.default_rng(0)
+    s = rng.uniform(0.5, 1, 400)
+    x = np.log(s) - np.log1p(-s)
+    rows = Rows(x, rng.random(400) < 0.75)
+    fitted = fit_calibrator("histogram", rows, FitOptions(n_bins=100)).calibrator
+    g, miss = fitted(x)
+    own = verdict(sample_from_log_odds(np.log(g) - np.log(miss), rows.hits))
+    found = before_after("histogram", rows, FitOptions(n_bins=100))
+    assert found.after is not None
+    assert found.rows == 400
+    assert found.after.tce > own.tce + 0.05
+
+
+def test_what_cannot_be_held_out_is_said(run):
+    run("summarize", VAL, "-o", "s.parquet")
+    ran = run("fit", "s.parquet", "--method", "platt", "-o", "p.json")
+    assert "Before: over-confident" in ran.out
+    assert "After: not judged (a summary has no rows that could be held out)" in ran.out
+    assert json.loads(Path("p.json").read_text())["validation"]["after"] is None
+    np.savez("few.npz", confidence=[0.6, 0.9, 0.8], hits=[1, 0, 1])
+    assert "After: not judged (3 rows are too few for 5 folds)" in run("fit", "few.npz", "--method", "platt", "-o", "p.json").out  # fmt: skip
+
+
+def test_the_order_of_the_rows_does_not_matter(run):
+    data = arrays(VAL)
+    order = np.random.default_rng(1).permutation(len(data["labels"]))
+    np.savez("mixed.npz", **{name: values[order] for name, values in data.items()})
+    run("fit", VAL, "--method", "temperature", "-o", "a.json")
+    run("fit", "mixed.npz", "--method", "temperature", "-o", "b.json")
+    a, b = (json.loads(Path(name).read_text())["validation"] for name in ("a.json", "b.json"))
+    assert a == b
+
+
+def test_apply_says_before_and_after_on_labelled_rows(run):
+    run("fit", VAL, "--method", "temperature", "-o", "p.json")
+    said = run("apply", "p.json", TEST, "-o", "out.npz").err.splitlines()
+    assert said[-2].startswith("  before: over-confident; it says 96.6 % and is right 87.6 % of the time")
+    assert said[-1].startswith("  after: calibrated as far as 599 rows can tell; it says 86.4 %")
+    np.savez("bare.npz", logits=arrays(TEST)["logits"])
+    assert "before:" not in run("apply", "p.json", "bare.npz", "-o", "out.npz").err
+    np.savez("bad.npz", logits=arrays(TEST)["logits"], labels=np.full(599, 77))
+    assert "before:" not in run("apply", "p.json", "bad.npz", "-o", "out.npz").err
+    assert run("apply", "p.json", TEST, "-o", "out.npz", "-q").err == ""
+
+
+def test_judging_on_the_fitted_rows_is_a_warning(run):
+    run("fit", VAL, "--method", "temperature", "-o", "p.json")
+    warning = "the calibrator was fitted to these very rows"
+    assert warning in run("apply", "p.json", VAL, "-o", "out.npz").err
+    assert warning not in run("apply", "p.json", TEST, "-o", "out.npz").err
+    Path("copy.npz").write_bytes(VAL.read_bytes())
+    assert warning in run("apply", "p.json", "copy.npz", "-o", "out.npz").err
+
+
+def test_parameters_remember_the_columns(run):
+    data = arrays(VAL)
+    np.savez("val.npz", output=data["logits"], truth=data["labels"])
+    np.savez("test.npz", output=arrays(TEST)["logits"], truth=arrays(TEST)["labels"])
+    run("fit", "val.npz", "--logits", "output", "--label", "truth", "--method", "temperature", "-o", "p.json")
+    assert json.loads(Path("p.json").read_text())["columns"] == {"logits": "output", "label": "truth"}
+    assert "after: calibrated" in run("apply", "p.json", "test.npz", "-o", "out.npz").err
+    assert set(arrays("out.npz")) == {"output", "truth"}
+    found = run("metrics", "out.npz", "--logits", "output", "--label", "truth", "-q", "-f", "json").out
+    assert json.loads(found)["results"][0]["verdict"]["name"] == "calibrated"
+    # Other names in another file are recognised as ever, and what is said on the command line wins.
+    run("apply", "p.json", TEST, "-o", "plain.npz")
+    np.testing.assert_array_equal(arrays("plain.npz")["logits"], arrays("out.npz")["output"])
+    np.savez("two.npz", output=arrays(TEST)["logits"], other=arrays(TEST)["logits"] * 2)
+    run("apply", "p.json", "two.npz", "--logits", "other", "-o", "two_out.npz")
+    assert np.array_equal(arrays("two_out.npz")["output"], arrays(TEST)["logits"])
+
+
+def test_percentages_are_remembered(run):
+    rng = np.random.default_rng(2)
+    s = rng.uniform(50, 100, 300)
+    hits = (rng.random(300) * 110 < s).astype(int)
+    Path("a.csv").write_text("sure,correct\n" + "".join(f"{a},{b}\n" for a, b in zip(s, hits, strict=True)))
+    run("fit", "a.csv", "--confidence", "sure", "--scale", "percent", "--method", "platt", "-o", "p.json")
+    rows = list(csv.DictReader(io.StringIO(run("apply", "p.json", "a.csv", "-q").out)))
+    assert list(rows[0]) == ["sure", "correct"]
+    assert max(float(row["sure"]) for row in rows) > 1.5
+
+
+def test_parameters_of_earlier_releases_still_load(run):
+    run("fit", VAL, "--method", "temperature", "-o", "p.json")
+    document = json.loads(Path("p.json").read_text())
+    for name in ("validation", "columns", "inputs"):
+        document.pop(name, None)
+    Path("old.json").write_text(json.dumps(document))
+    run("apply", "p.json", TEST, "-o", "new.npz", "-q")
+    run("apply", "old.json", TEST, "-o", "old.npz", "-q")
+    np.testing.assert_array_equal(arrays("new.npz")["logits"], arrays("old.npz")["logits"])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("columns", {"logits": 3}), ("columns", []), ("inputs", [3]), ("inputs", [{"sha256": 1}]), ("validation", [])],
+)
+def test_damaged_fields_are_refused(run, field, value):
+    run("fit", VAL, "--method", "temperature", "-o", "p.json")
+    document = json.loads(Path("p.json").read_text())
+    Path("p.json").write_text(json.dumps({**document, field: value}))
+    assert field in run("apply", "p.json", TEST, "-o", "out.npz", code=3).err
+
+
+def test_groups_as_csv_are_a_line_each(run):
+    rng = np.random.default_rng(3)
+    s = rng.uniform(0.5, 1, 900)
+    site = np.repeat(["a", "b", "c"], [400, 400, 100])
+    np.savez("g.npz", confidence=s, hits=rng.random(900) < s - 0.1, site=site)
+    out = run("fit", "g.npz", "--by", "site", "--method", "platt", "-o", "p.json", "-f", "csv").out
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [(row["group"], row["rows"], row["calibrator"]) for row in rows] == [
+        ("a", "400", "own"), ("b", "400", "own"), ("c", "100", "pooled")]  # fmt: skip
+    assert json.loads(Path("p.json").read_text())["validation"]["after"]["tce"] < 0.08
