@@ -408,7 +408,7 @@ def test_other_logs_beside_it_are_still_recognised(run):
 def test_calibrators_of_all_choices_work_on_logs(run):
     path = write_lines(NAME, lm_log(200))
     run("fit", path, "--method", "temperature", "-o", "p.json")
-    run("apply", "p.json", path, "-o", "out.jsonl")
+    run("apply", "p.json", path, "--as", "probs", "-o", "out.jsonl")
     written = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
     assert [len(one["probs"]) for one in written] == [len(e["filtered_resps"]) for e in lm_log(200)]
     assert all(abs(sum(one["probs"]) - 1) < 1e-9 for one in written)
