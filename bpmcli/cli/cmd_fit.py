@@ -126,10 +126,10 @@ def _fitted(items: Sequence[Any], task: Any, scale: Any, pool: bool) -> Any:
     if not pool or len(items) == 1:
         return scale.each(task, items)
     from bpmcli.engines.scale import pool_inputs
-    from bpmcli.io.params import input_records
+    from bpmcli.io.params import origin_of_rows
 
     rows, notices = pool_inputs(items, task.options, scale, console.reading, task.distributions, missed=True)
-    return [task.describe(input_records(items, rows.sample.from_summary), rows, notices)]
+    return [task.describe(origin_of_rows(items, task.options, rows.sample.from_summary), rows, notices)]
 
 
 def _written(results: Any, items: Sequence[Any], output: Output, outcomes: Outcomes) -> Iterator[tuple[str, Any]]:
@@ -151,7 +151,7 @@ def _written(results: Any, items: Sequence[Any], output: Output, outcomes: Outco
 
 def _show(format_: str, documents: Sequence[tuple[str, Any]], to_files: bool) -> None:
     """What was fitted; on standard error where standard output holds the parameters."""
-    from bpmcli.cli.fit_tables import changes, fits
+    from bpmcli.cli.fit_tables import fits
     from bpmcli.cli.render import render, show
 
     if to_files:
@@ -163,5 +163,5 @@ def _show(format_: str, documents: Sequence[tuple[str, Any]], to_files: bool) ->
     elif sys.stderr.isatty():
         console.note_table(render("table", fits(documents), None))
     else:
-        for line in changes(documents[0][1]):
+        for line in documents[0][1]["validation"]["sentences"]:
             console.note(line)

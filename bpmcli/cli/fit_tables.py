@@ -19,7 +19,7 @@ def fits(documents: Sequence[tuple[str, Document]], wide: bool = False) -> Table
     if len(documents) == 1 and not wide:
         target, document = documents[0]
         rows = [[name, value] for name, value in _values(document).items() if name not in IN_WORDS]
-        return Table(["", "value"], rows, [f"{document['method']} -> {target}", *changes(document)])
+        return Table(["", "value"], rows, [f"{document['method']} -> {target}", *document["validation"]["sentences"]])
     lines = [
         {"parameters": target, **line}
         for target, document in documents
@@ -27,17 +27,6 @@ def fits(documents: Sequence[tuple[str, Document]], wide: bool = False) -> Table
     ]
     names = list(dict.fromkeys(name for line in lines for name in line))
     return Table(names, [[line.get(name) for name in names] for line in lines])
-
-
-def changes(document: Document) -> list[str]:
-    """Two sentences: how good the confidences are, and how good they will be."""
-    from bpmcli.core.metrics.verdict import Verdict, in_brief
-
-    found, rows, target = document["validation"], document["sample"]["n"], document["target"]
-    before = f"Before: {in_brief(Verdict(**found['before']), rows, target)}."
-    if found["after"] is None:
-        return [before, f"After: not judged ({found['how']}); bpmcli apply judges it on other labelled rows."]
-    return [before, f"After ({found['how']}): {in_brief(Verdict(**found['after']), found['rows'], target)}."]
 
 
 def _values(document: Document) -> dict[str, Any]:

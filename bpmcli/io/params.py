@@ -51,7 +51,7 @@ class Params:
         return checksum(path) in known
 
 
-def remembered(options: InputOptions) -> dict[str, str]:
+def _remembered(options: InputOptions) -> dict[str, str]:
     """The options of an input that hold for other files as well: names of columns and the scale, no file names."""
     found = {name: value for name in REMEMBERED if (value := getattr(options, name)) is not None}
     if os.path.isfile(found.get("label", "")):
@@ -72,12 +72,17 @@ def checksum(path: str) -> str | None:
     return digest.hexdigest()
 
 
-def input_records(items: Sequence[Input], reduced: bool) -> list[dict[str, Any]]:
-    """The name and the checksum of each input; `reduced`: its rows became a summary, so it was read only once."""
-    return [
+def origin_of_rows(items: Sequence[Input], options: InputOptions, reduced: bool) -> dict[str, Any]:
+    """Name and checksum of each input, and how its columns were found, as a parameter file stores them.
+
+    `reduced`: the rows became a summary, so that the inputs were read only once.
+    """
+    inputs = [
         {"name": item.path, "sha256": None if reduced and _is_costly(item.place) else checksum(item.place)}
         for item in items
     ]
+    columns = _remembered(options)
+    return {"inputs": inputs, **({"columns": columns} if columns else {})}
 
 
 def _is_costly(path: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,6 +23,7 @@ from bpmcli.io.layout import InputOptions, Layout, understand
 from bpmcli.io.opening import open_input
 from bpmcli.io.outcomes import hits_of, label_indices, weights_of
 from bpmcli.io.scores import class_scores, logits_of, missed_of, reduced_scores, scores_of
+from bpmcli.io.streams import is_stream
 
 if TYPE_CHECKING:
     from bpmcli.io.summaries import Summarised
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 
 EXACT_ROWS = 5_000_000
 """Up to here every row is kept: half a gigabyte. Beyond, rows go into a summary unless --exact is given."""
+
+REREAD_BYTES = 1 << 24
+"""Larger files are not read a second time only to be judged."""
 
 SUMMARY_KEY = "bpmcli-summary"
 """Marks a summary file among parquet files."""
@@ -101,6 +106,16 @@ def read_rows(
         return Loaded(rows, layout, (*reader.notices(), *notices_of(odd, shares, layout)), reader.metadata)
     except BpmError as error:
         raise error.at(path if path != "-" else "standard input") from None
+
+
+def labelled_rows(path: str, options: InputOptions) -> Rows | None:
+    """The rows of a file that was read before, if it is quickly read again and has labels for all of them."""
+    if not os.path.isfile(path) or is_stream(path) or os.path.getsize(path) > REREAD_BYTES:
+        return None
+    try:
+        return read_rows(path, options).rows
+    except BpmError:
+        return None
 
 
 def is_large(reader: Reader) -> bool:

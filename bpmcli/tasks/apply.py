@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from bpmcli.core.calibrators.recalibration import Recalibration
 from bpmcli.core.data.notices import Notice, notice
-from bpmcli.core.data.sample import sigmoid
+from bpmcli.core.data.sample import Floats, sigmoid
 from bpmcli.errors import BpmError, DataError
 from bpmcli.io.jobs import Job
 from bpmcli.io.layout import InputOptions, understand
 from bpmcli.io.opening import open_reader
 from bpmcli.io.params import Params
-from bpmcli.io.readers import SUMMARY_KEY, read_rows, stream_rows
+from bpmcli.io.readers import SUMMARY_KEY, labelled_rows, stream_rows
 from bpmcli.io.score_columns import options_for_apply, with_new_scores
-from bpmcli.io.streams import is_stream
 from bpmcli.io.writers import open_writer
 
 SHOWN = 5
 """How many names a notice lists."""
 
-JUDGED_ROWS, JUDGED_BYTES = 1_000_000, 1 << 24
-"""Larger files are calibrated, but not read once more to be judged."""
+JUDGED_ROWS = 1_000_000
+"""Larger files are calibrated, but not judged."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,7 @@ class ApplyFile:
 
     def _run(self, path: str, output: str, suffix: str) -> Applied:
         params, counts = self.params, Counter[str]()
+        in_sample = params.fitted_to(path)
         source = open_reader(path, self.options.input_format)
         if SUMMARY_KEY in source.metadata:
             raise DataError("is a summary: it has no rows to calibrate", "give the files that were summarised")
@@ -76,7 +77,7 @@ class ApplyFile:
         recalibrate = Recalibration(
             params.method, params.calibrator, params.groups, params.spread, self.allow_argmax_change, exact
         )
-        n, before, after = 0, 0.0, 0.0
+        n, before, after, fresh = 0, 0.0, 0.0, list[Floats]()
         whole = params.calibrator.needs_distribution or bool(params.groups) or layout.kind in ("logits", "probs")
         read = stream_rows(source, layout, options, counts, distributions=whole, rest=True, outcomes=False)
         with open_writer(output, source.written_as, origin=source) as out:
@@ -87,30 +88,23 @@ class ApplyFile:
                 out.write(with_new_scores(columns, list(source.columns), layout, done, self.as_probs))
                 n += part.batch.n
                 after += float(done.confidence.sum())
+                if self.judge and n <= JUDGED_ROWS:
+                    fresh.append(done.confidence)
                 counts["below"] += done.below
                 counts.update({f"unseen:{name}": count for name, count in done.unseen.items()})
             if not n:
                 raise DataError("no rows")
             others = source.file_arrays(layout.scores[0])
             left_out = [] if out.carry(source, others) else others
+        rows = labelled_rows(path, options) if fresh else None
+        judged = None
+        if rows is not None:
+            from bpmcli.core.compare.before_after import in_words
+
+            judged = in_words(rows, np.concatenate(fresh))
         notices = tuple(_notices(counts, left_out, self.allow_argmax_change))
-        if params.fitted_to(path):
-            notices += (notice("in-sample"),)
-        return Applied(output, n, before / n, after / n, notices, self._judged(path, output, options, n))
-
-    def _judged(self, path: str, output: str, options: InputOptions, n: int) -> tuple[str, str] | None:
-        """The verdict on the input and on the output, in words; None where there are no labels, or too many rows."""
-        streamed = is_stream(path) or is_stream(output) or output == "-" or "://" in f"{path} {output}"
-        if not self.judge or n > JUDGED_ROWS or streamed or os.path.getsize(path) > JUDGED_BYTES:
-            return None
-        from bpmcli.core.metrics.verdict import in_brief, verdict
-
-        try:
-            read = [read_rows(place, options).rows for place in (path, output)]
-        except BpmError:
-            return None  # no labels, or none for some rows; apply does not need them
-        before, after = (in_brief(verdict(rows.sample, rows.target), rows.n, rows.target) for rows in read)
-        return before, after
+        notices += (notice("in-sample"),) if in_sample else ()
+        return Applied(output, n, before / n, after / n, notices, judged)
 
 
 def _notices(counts: Counter[str], left_out: Sequence[str], allow_argmax_change: bool) -> Iterator[Notice]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from bpmcli.core.data.notices import Notice
 from bpmcli.core.data.rows import Rows
 from bpmcli.io.document_kinds import CALIBRATOR
 from bpmcli.io.layout import InputOptions
-from bpmcli.io.params import input_records, remembered
+from bpmcli.io.params import origin_of_rows
 from bpmcli.io.paths import Input
 from bpmcli.io.readers import Loaded, read_rows
 
@@ -39,18 +39,20 @@ class FitFile:
     def __call__(self, item: Input) -> tuple[dict[str, Any], tuple[Notice, ...]]:
         mode = "exact" if self.distributions and self.mode == "auto" else self.mode
         read = read_rows(item.place, self.options, distributions=self.distributions, mode=mode, missed=True)
-        return self.describe(input_records([item], read.summarised is not None), read.rows, read.notices)
+        return self.describe(origin_of_rows([item], self.options, read.summarised is not None), read.rows, read.notices)
 
     def finish(self, item: Input, loaded: Loaded) -> tuple[dict[str, Any], tuple[Notice, ...]]:
         """Fit a file that is already read."""
-        return self.describe(input_records([item], loaded.summarised is not None), loaded.rows, loaded.notices)
+        return self.describe(
+            origin_of_rows([item], self.options, loaded.summarised is not None), loaded.rows, loaded.notices
+        )
 
     def describe(
-        self, inputs: Sequence[dict[str, Any]], rows: Rows, notices: tuple[Notice, ...]
+        self, origin: Mapping[str, Any], rows: Rows, notices: tuple[Notice, ...]
     ) -> tuple[dict[str, Any], tuple[Notice, ...]]:
         """Fit rows that are already read. Returns the document of the parameter file. `inputs` names the files."""
         if self.method == AUTO:
-            return self._chosen(inputs, rows, notices)
+            return self._chosen(origin, rows, notices)
         groups = fit_groups(self.method, rows, self.fit, self.grouping) if self.grouping else None
         fitted = groups.pooled if groups else fit_calibrator(self.method, rows, self.fit)
         marginal = self.grouping is not None and self.grouping.kind == MARGINAL
@@ -61,10 +63,11 @@ class FitFile:
             "schema": CALIBRATOR.schema,
             "version": CALIBRATOR.version if groups else 1,
             "tool": f"bpmcli {__version__}",
-            **describe(self.method, fitted, rows, inputs, groups, spread),
-            **({"columns": columns} if (columns := remembered(self.options)) else {}),
+            **describe(self.method, fitted, rows, groups, spread),
+            **origin,
         }
-        found["validation"] = before_after(self.method, rows, self.fit, self.grouping, self.seed).document()
+        judged = before_after(self.method, rows, self.fit, self.grouping, self.seed)
+        found["validation"] = judged.document(rows.sample.n, rows.target)
         if self.interval:
             from bpmcli.core.calibrators.band import curve_band
 
@@ -73,12 +76,12 @@ class FitFile:
         return found, notices + (groups.notices if groups else fitted.notices)
 
     def _chosen(
-        self, inputs: Sequence[dict[str, Any]], rows: Rows, notices: tuple[Notice, ...]
+        self, origin: Mapping[str, Any], rows: Rows, notices: tuple[Notice, ...]
     ) -> tuple[dict[str, Any], tuple[Notice, ...]]:
         """The same with the method of the lowest cross-validated log loss, which the document names and explains."""
         marginal = self.grouping is not None and self.grouping.kind == MARGINAL
         single = [name for name, entry in METHODS.items() if not entry.needs_distribution]
         choice = choose_method(rows, self.fit, single if marginal or self.interval else None, self.seed)
-        found, more = replace(self, method=choice.method).describe(inputs, rows, notices)
+        found, more = replace(self, method=choice.method).describe(origin, rows, notices)
         found["fit"]["choice"] = choice.document()
         return found, (*more, choice.notice)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bpmcli.core.calibrators.grouped import GroupFit
@@ -15,7 +14,6 @@ def describe(
     method: str,
     fitted: Fitted,
     rows: Rows,
-    inputs: Sequence[Mapping[str, Any]],
     groups: GroupFit | None = None,
     spread: Spread | None = None,
 ) -> dict[str, Any]:
@@ -34,6 +32,5 @@ def describe(
             "mean_confidence": sample.mean_confidence,
             "weighted": sample.weighted,
         },
-        "inputs": list(inputs),
         "notices": [str(n) for n in fitted.notices],
     }

@@ -14,8 +14,8 @@ from bpmcli.core.calibrators.spread import IN_PROPORTION, fit_spread
 from bpmcli.core.compare.cross_validation import fold_numbers
 from bpmcli.core.data.row_order import canonical_order
 from bpmcli.core.data.rows import Rows, SummarisedRows
-from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, Ints, Sample, sample_from_log_odds
-from bpmcli.core.metrics.verdict import Verdict, verdict
+from bpmcli.core.data.sample import BARE_LIMIT, LOG_ODDS_LIMIT, Floats, Ints, Sample, sample_from_log_odds
+from bpmcli.core.metrics.verdict import Verdict, in_brief, verdict
 from bpmcli.errors import BpmError
 
 FOLDS = 5
@@ -39,14 +39,22 @@ class BeforeAfter(NamedTuple):
     rows: int = 0
     """Rows that `after` was judged on."""
 
-    def document(self) -> dict[str, Any]:
+    def document(self, n: float, target: str) -> dict[str, Any]:
         """As the parameter file stores it."""
         return {
             "before": self.before._asdict(),
             "after": None if self.after is None else self.after._asdict(),
             "how": self.how,
             "rows": self.rows,
+            "sentences": self.sentences(n, target),
         }
+
+    def sentences(self, n: float, target: str) -> list[str]:
+        """How good the confidences of n rows are, and how good they will be, in words."""
+        before = f"Before: {in_brief(self.before, n, target)}."
+        if self.after is None:
+            return [before, f"After: not judged ({self.how}); bpmcli apply judges it on other labelled rows."]
+        return [before, f"After ({self.how}): {in_brief(self.after, self.rows, target)}."]
 
 
 def before_after(
@@ -69,6 +77,19 @@ def before_after(
         return BeforeAfter(before, None, error.message)
     how = CROSS_VALIDATED if folds == FOLDS else ONE_SPLIT
     return BeforeAfter(before, verdict(after, rows.target), how, after.n)
+
+
+def in_words(rows: Rows, confidences: Floats) -> tuple[str, str] | None:
+    """The verdict on labelled rows, and on the same rows with calibrated confidences; None if they do not match."""
+    if rows.n != confidences.size:
+        return None
+    with np.errstate(divide="ignore"):
+        x = np.clip(np.log(confidences) - np.log1p(-confidences), -BARE_LIMIT, BARE_LIMIT)
+    before, after = (
+        in_brief(verdict(sample, rows.target), rows.n, rows.target)
+        for sample in (rows.sample, sample_from_log_odds(x, rows.hits, rows.weights))
+    )
+    return before, after
 
 
 def _held_out(method: str, rows: Rows, options: FitOptions, grouping: Grouping | None, folds: int, seed: int) -> Sample:
