@@ -18,6 +18,10 @@ from bpmcli.errors import UsageError
 Record = Mapping[str, Any]
 
 
+CHOSEN = {
+    "metric": "Only this metric, or 'all'; repeatable. Default: a verdict, tce and the paper's seven.",
+    "classwise": "Also measure each class against the rest, with intervals.",
+}
 HELP = {
     "plot": "Draw reliability diagrams: png, svg, pdf, or DIR/ for a file each.",
     "output_dir": "Also write each input's result here, as json (as csv with -f csv).",
@@ -28,7 +32,7 @@ HELP = {
 def metrics(
     inputs: OptionalInputs = None,
     *,
-    chosen: Annotated[Metrics, only(help={"metric": "Only this metric, or 'all'; repeatable. Default: a verdict, tce and the paper's seven."})],
+    chosen: Annotated[Metrics, only(help=CHOSEN)],
     output: Annotated[Output, only("output_dir", "format", "plot", help=HELP)],
     uncertainty: Uncertainty,
     gate: Gate,

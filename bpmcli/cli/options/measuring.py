@@ -7,6 +7,7 @@ import typer
 
 from bpmcli.cli.options.checks import digits, level, number, one_of, whole
 from bpmcli.cli.options.command import under
+from bpmcli.cli.options.reading import CLASSWISE
 from bpmcli.errors import UsageError
 
 METRICS = "Metrics"
@@ -31,9 +32,7 @@ class Metrics(NamedTuple):
     ] = None
     list_: Annotated[bool, typer.Option("--list", help="Explain every metric, then stop.")] = False
     bins_table: Annotated[bool, typer.Option("--bins-table", help="Show the bins themselves.")] = False
-    classwise: Annotated[
-        bool, typer.Option("--classwise", help="Also measure each class against the rest, with intervals.")
-    ] = False
+    classwise: Annotated[bool, CLASSWISE] = False
 
     def resolve(
         self, default: Sequence[str] | None = None, more: Sequence[str] = (), known: Sequence[str] | None = None

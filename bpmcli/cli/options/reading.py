@@ -13,6 +13,7 @@ Inputs = Annotated[list[str], _INPUTS]
 OptionalInputs = Annotated[list[str] | None, _INPUTS]
 
 INPUT = "Input"
+CLASSWISE = typer.Option("--classwise", help="A calibrator for each predicted class.")
 MOST_JOBS = 1024
 
 
@@ -91,7 +92,7 @@ class Groups(NamedTuple):
     by: Annotated[str | None, typer.Option("--by", metavar="COLUMN", help="One result per value of this column.")] = (
         None
     )
-    classwise: Annotated[bool, typer.Option("--classwise", help="A calibrator for each predicted class.")] = False
+    classwise: Annotated[bool, CLASSWISE] = False
     marginal: Annotated[bool, typer.Option("--marginal", help="A calibrator for each class against the rest.")] = False
     min_group: Annotated[
         int | None,
