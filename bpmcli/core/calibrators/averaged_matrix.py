@@ -11,9 +11,16 @@ import numpy as np
 
 from bpmcli.core.calibrators.base import DistributionCalibrator
 from bpmcli.core.calibrators.linear.components import Component, fit_components
+from bpmcli.core.calibrators.linear.event_curve import EventCurve, fit_event_curve
 from bpmcli.core.calibrators.linear.floor import Start, fit_start
 from bpmcli.core.calibrators.linear.forms import FUNCTIONS, Chunk, Chunks, Form, shapes_of, softmax
-from bpmcli.core.calibrators.linear.stack import FOLDS, held_out_likelihoods, prior_counts, stack_weights
+from bpmcli.core.calibrators.linear.stack import (
+    FOLDS,
+    held_out_curve,
+    held_out_likelihoods,
+    prior_counts,
+    stack_weights,
+)
 from bpmcli.core.calibrators.linear.table import Table, mapped
 from bpmcli.core.calibrators.registry import FitOptions, Fitted, method
 from bpmcli.core.data.rows import Rows
@@ -31,6 +38,8 @@ STACK_VALUES = 1 << 21
 class AveragedMatrix(DistributionCalibrator):
     """A weighted sum of the distribution itself, of the one after floor and temperature, and of a linear map of it.
 
+    For two classes the averaged curve of `linear.event_curve` joins in, with the weight `curve`.
+
     The table has one row for each class: its row of W (or its entry of a diagonal), its shift, and the coefficients of
     the functions ψ of `linear.forms`. All of them are zero at the identity map.
     """
@@ -42,9 +51,12 @@ class AveragedMatrix(DistributionCalibrator):
     scaled: float
     linear: float
     table: tuple[tuple[float, ...], ...]
+    curve: float = 0.0
+    curve_log_odds: tuple[float, ...] = ()
+    curve_eta: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        weights = (self.unchanged, self.scaled, self.linear)
+        weights = (self.unchanged, self.scaled, self.linear, self.curve)
         if min(weights) < 0 or abs(sum(weights) - 1.0) > 1e-6:
             raise DataError("the weights of averaged-matrix do not add up to 1", "fit again")
         if not (self.temperature > 0 and 0 <= self.floor < 1 and 0 <= self.uniform < 1):
@@ -52,6 +64,11 @@ class AveragedMatrix(DistributionCalibrator):
         widths = {len(row) for row in self.table}
         if len(self.table) < 2 or widths not in ({2 + FUNCTIONS}, {len(self.table) + 1 + FUNCTIONS}):
             raise DataError("the table of averaged-matrix has the wrong shape", "fit again")
+        points = len(self.curve_log_odds)
+        if points != len(self.curve_eta) or np.any(np.diff(self.curve_log_odds) <= 0):
+            raise DataError("curve_log_odds and curve_eta of averaged-matrix do not fit together", "fit again")
+        if self.curve and not (points and len(self.table) == 2):
+            raise DataError("averaged-matrix has a curve only for two classes, and then with points", "fit again")
 
     @property
     def n_classes(self) -> int:
@@ -76,6 +93,8 @@ class AveragedMatrix(DistributionCalibrator):
         total *= self.linear
         scaled *= self.scaled
         total += scaled
+        if self.curve:
+            total += self.curve * EventCurve(self.curve_log_odds, self.curve_eta).probabilities(x)
         if self.unchanged:
             unchanged = np.exp(x)
             unchanged += TRACE / x.shape[0]
@@ -94,8 +113,8 @@ class AveragedMatrix(DistributionCalibrator):
 def fit(rows: Rows, options: FitOptions) -> Fitted:
     """Floor and temperature, then components with priors centred on the identity, weighted by five-fold likelihood.
 
-    See `linear.floor`, `linear.components` and `linear.stack` for the three steps. Deterministic: the folds depend on
-    the content of the rows alone.
+    See `linear.floor`, `linear.components`, `linear.event_curve` and `linear.stack` for the steps. Deterministic: the
+    folds depend on the content of the rows alone.
     """
     table = Table.of(rows, "averaged-matrix")
     step = max(1, -(-table.x.size // STACK_VALUES))
@@ -104,30 +123,42 @@ def fit(rows: Rows, options: FitOptions) -> Fitted:
     scored = start.applied(few)
     chunks = Chunks(scored, with_shapes=True, kept=True)
     linear = fit_components(scored, chunks)
-    at = few.labels, np.arange(few.rows)
-    fixed = [np.exp(few.x[at]) + TRACE / few.classes, np.exp(scored.x[at])]
-    counts = prior_counts(table.n, len(linear))
-    held_out = np.empty((2 + len(linear), 0))
-    if few.rows >= 2 * FOLDS:
-        held_out = np.vstack([*fixed, held_out_likelihoods(scored, linear)])
-    weights = stack_weights(held_out, few.weights if held_out.size else None, counts)
+    curve = fit_event_curve(few) if few.classes == 2 else None
+    weights = _weights(few, scored, linear, table.n)
     if step > 1:
         everything = Chunks(start.applied(table), with_shapes=True)
-        linear = [c.refitted(everything, table.n / few.n) if w else c for c, w in zip(linear, weights[2:], strict=True)]
-    calibrator = _calibrator(start, linear, weights)
-    names = ["unchanged", "temperature", *(component.name for component in linear)]
+        linear = [
+            c.refitted(everything, table.n / few.n) if w else c for c, w in zip(linear, weights[2:], strict=False)
+        ]
+    calibrator = _calibrator(start, linear, weights, curve)
+    names = ["unchanged", "temperature", *(component.name for component in linear), *(["curve"] if curve else [])]
     return Fitted(calibrator, _report(table, calibrator, dict(zip(names, weights.tolist(), strict=True))))
 
 
-def _calibrator(start: Start, linear: list[Component], weights: Floats) -> AveragedMatrix:
+def _weights(table: Table, scored: Table, linear: list[Component], n: float) -> Floats:
+    """Weights of `unchanged`, `temperature`, the linear components and, for two classes, the curve."""
+    two = table.classes == 2
+    counts = prior_counts(n, len(linear) + two)
+    if table.rows < 2 * FOLDS:
+        return stack_weights(np.empty((counts.size, 0)), None, counts)
+    at = table.labels, np.arange(table.rows)
+    found = [np.exp(table.x[at]) + TRACE / table.classes, np.exp(scored.x[at]), *held_out_likelihoods(scored, linear)]
+    if two:
+        found.append(held_out_curve(table))
+    return stack_weights(np.stack(found), table.weights, counts)
+
+
+def _calibrator(start: Start, linear: list[Component], weights: Floats, curve: EventCurve | None) -> AveragedMatrix:
     """The linear components become one map, with the average of their parameters: one product at `apply`."""
-    share = float(weights[2:].sum())
+    own = weights[2 : 2 + len(linear)]
+    share = float(own.sum())
     table = np.zeros((linear[-1].form.classes, linear[-1].form.columns))
-    for component, weight in zip(linear, weights[2:] / (share or 1.0), strict=True):
+    for component, weight in zip(linear, own / (share or 1.0), strict=True):
         table[:, : component.form.columns] += weight * component.form.effective(component.theta)
+    weight = float(weights[-1]) if curve else 0.0
     return AveragedMatrix(
         start.floor, math.exp(-start.log_sharpness), start.uniform, float(weights[0]), float(weights[1]), share,
-        tuple(map(tuple, table.tolist())),
+        tuple(map(tuple, table.tolist())), weight, *(curve if curve and weight else EventCurve()),
     )  # fmt: skip
 
 

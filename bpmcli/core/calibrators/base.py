@@ -7,7 +7,7 @@ scores of all classes at once. Both save their parameters as JSON and check them
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -59,8 +59,12 @@ class Calibrator:
         return gap(log_odds, *self(log_odds))
 
     def parameters(self) -> dict[str, Any]:
-        """The fields as JSON stores them: numbers, strings and (nested) lists."""
-        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+        """The fields as JSON stores them: numbers, strings and (nested) lists.
+
+        A field that has its default is left out, as in files from before there was such a field.
+        """
+        values = {f.name: (getattr(self, f.name), f.default) for f in fields(self)}
+        return {name: _plain(value) for name, (value, default) in values.items() if value != default}
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, Any]) -> Calibrator:
@@ -87,7 +91,7 @@ class Calibrator:
     @classmethod
     def parameter_types(cls, parameters: Mapping[str, Any]) -> dict[str, str]:
         """The names that the parameters must have, and their types as in the class body."""
-        return {f.name: str(f.type) for f in fields(cls)}
+        return {f.name: str(f.type) for f in fields(cls) if f.default is MISSING or f.name in parameters}
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Calibrator:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,16 +25,7 @@ class FlooredCalibrator(DistributionCalibrator):
     keeps_order: ClassVar[bool] = True
 
     floor: float = field(default=0.0, kw_only=True)
-    """Stored only if positive: parameter files of earlier releases have no floor."""
-
-    def parameters(self) -> dict[str, Any]:
-        stored = super().parameters()
-        return stored if self.floor else {name: value for name, value in stored.items() if name != "floor"}
-
-    @classmethod
-    def parameter_types(cls, parameters: Mapping[str, Any]) -> dict[str, str]:
-        types = super().parameter_types(parameters)
-        return types if "floor" in parameters else {name: kind for name, kind in types.items() if name != "floor"}
+    """Parameter files of earlier releases have none."""
 
     def is_sound(self) -> bool:
         return 0.0 <= self.floor < 1.0 and super().is_sound()

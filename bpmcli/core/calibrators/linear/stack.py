@@ -9,24 +9,25 @@ from __future__ import annotations
 import numpy as np
 
 from bpmcli.core.calibrators.linear.components import Component
+from bpmcli.core.calibrators.linear.event_curve import fit_event_curve
 from bpmcli.core.calibrators.linear.forms import Chunks
 from bpmcli.core.calibrators.linear.table import Table
 from bpmcli.core.data.sample import Floats, Ints
 
 FOLDS = 5
-LINEAR_COUNT = 1.0
-UNCHANGED_COUNT, UNCHANGED_SCARCE = 0.05, 150.0
-TEMPERATURE_COUNT, TEMPERATURE_SCARCE = 0.2, 50.0
-"""Prior counts of a component: the first number plus the second over the number of rows."""
+FLEXIBLE_COUNT = 1.0
+UNCHANGED_COUNT, UNCHANGED_SCARCE = 0.02, 7500.0
+TEMPERATURE_COUNT, TEMPERATURE_SCARCE = 0.1, 2500.0
+"""Prior counts of a component: the first number plus the second over the square of the number of rows."""
 
 LEAST = 0.005
 """Components of less weight are left out."""
 
 
-def prior_counts(n: float, linear: int) -> Floats:
-    """Dirichlet counts of `unchanged`, `temperature` and the linear components."""
-    counts = [UNCHANGED_COUNT + UNCHANGED_SCARCE / n, TEMPERATURE_COUNT + TEMPERATURE_SCARCE / n]
-    return np.array(counts + [LINEAR_COUNT] * linear)
+def prior_counts(n: float, flexible: int) -> Floats:
+    """Dirichlet counts of `unchanged`, `temperature` and so many more flexible components."""
+    counts = [UNCHANGED_COUNT + UNCHANGED_SCARCE / n**2, TEMPERATURE_COUNT + TEMPERATURE_SCARCE / n**2]
+    return np.array(counts + [FLEXIBLE_COUNT] * flexible)
 
 
 def folds_of(labels: Ints) -> Ints:
@@ -47,6 +48,16 @@ def held_out_likelihoods(table: Table, components: list[Component]) -> Floats:
         for row, component in enumerate(components):
             refitted = component.refitted(training, inside.size / table.rows)
             found[row, outside] = refitted.label_likelihoods(held_out)
+    return found
+
+
+def held_out_curve(table: Table) -> Floats:
+    """The same for the curve of two classes: the probability of every label, by a fit without the row's fold."""
+    found = np.empty(table.rows)
+    fold = folds_of(table.labels)
+    for i in range(FOLDS):
+        inside, outside = np.flatnonzero(fold != i), np.flatnonzero(fold == i)
+        found[outside] = fit_event_curve(table.take(inside)).label_likelihoods(table.take(outside))
     return found
 
 

@@ -43,6 +43,11 @@ class AveragedCurve:
         total = g + miss
         return g / total, miss / total
 
+    @property
+    def bends(self) -> Floats:
+        """Log-odds at which the curve may have a kink: knots of its components, and the stretch where it is flat."""
+        return np.concatenate([*(np.array(c.knots) for c in self.components), np.array(self.stretch.log_odds)])
+
     def at(self, confidences: Floats) -> Floats:
         """g at plain confidences, including 0 and 1."""
         return self(log_odds_at(confidences))[0]
