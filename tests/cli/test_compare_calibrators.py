@@ -39,8 +39,8 @@ def test_two_files_every_calibrator_every_score(run: Run) -> None:
     assert {s["score"] for s in scores} == {*everyday_metrics(), "brier", "nll", "nll-all", "brier-all", "kept"}
     assert found["evaluation"] == "held-out"
     assert found["inputs"][0]["rows"] == [599, 599]
-    assert found["inputs"][0]["choice"]["by"] == "nll"
-    nll = {s["method"]: s for s in scores if s["score"] == "nll"}
+    assert found["inputs"][0]["choice"]["by"] == "nll-all"
+    nll = {s["method"]: s for s in scores if s["score"] == "nll-all"}
     best = found["inputs"][0]["choice"]["best"][0]
     assert nll[best]["value"] == min(s["value"] for s in nll.values())
     assert best != "identity"
@@ -145,9 +145,9 @@ def test_learning_curve(run: Run) -> None:
     assert nll["platt", 600] < nll["platt", 30]
     assert nll["bpm", 30] is None
     ran = run(*PAIR, *FEW, "--learning-curve", "50,300", "--repeats", 1)
-    assert "held-out nll by number of calibration rows, mean of 5 draws" in ran.out
+    assert "held-out nll-all by number of calibration rows, mean of 5 draws" in ran.out
     out = run(*CROSS, OVER, TEST, "--learning-curve", "50,300").out
-    assert "mean rank by nll over 2 inputs, by number of calibration rows" in out
+    assert "mean rank by nll-all over 2 inputs, by number of calibration rows" in out
 
 
 def test_bare_confidences_leave_out_what_needs_all_classes(run: Run) -> None:
@@ -163,6 +163,21 @@ def test_bare_confidences_leave_out_what_needs_all_classes(run: Run) -> None:
     ran = run("compare", "calibrators", "bare.npz", VAL, "--in-sample", "--method", "ets", "-m", "ks", code=3)
     assert "bare.npz" in ran.err
     assert "ets" in ran.out  # the other file is still worked
+
+
+def test_the_log_loss_of_all_classes_decides_where_it_is_known(run: Run) -> None:
+    """As in `fit --method auto`; bare confidences are ranked by their own log loss."""
+    whole = document(run, *PAIR, *FEW)["inputs"][0]
+    value = {s["method"]: s["value"] for s in whole["scores"] if s["score"] == "nll-all"}
+    assert whole["choice"]["by"] == "nll-all"
+    assert whole["choice"]["best"] == [min(value, key=value.get)]
+    x = np.random.default_rng(0).normal(size=400)
+    hits = np.random.default_rng(1).random(400) < 1 / (1 + np.exp(-x))
+    np.savez("bare.npz", confidence=1 / (1 + np.exp(-np.abs(x))), correct=hits == (x > 0))
+    bare = document(run, "compare", "calibrators", "bare.npz", "--folds", "3", "--repeats", "1", "--method", "platt")
+    assert bare["inputs"][0]["choice"]["by"] == "nll"
+    several = ("compare", "calibrators", VAL, "bare.npz", "--folds", "3", "--repeats", "1", "--method", "platt")
+    assert {one["choice"]["by"] for one in document(run, *several)["inputs"]} == {"nll"}
 
 
 def test_rank_by_decides(run: Run) -> None:

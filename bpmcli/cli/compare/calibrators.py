@@ -44,6 +44,7 @@ def compare_calibrators(
     """
     from bpmcli.cli.compare.calibrator_tables import show_comparison, tidy
     from bpmcli.core.calibrators import METHODS
+    from bpmcli.core.compare.choice import decisive_score
     from bpmcli.core.compare.cross_validation import CROSS_VALIDATED, HELD_OUT, IN_SAMPLE, Contest
     from bpmcli.core.compare.scores import check_score_name
     from bpmcli.engines.local import work as each
@@ -53,8 +54,8 @@ def compare_calibrators(
     check_targets(output)
     kind = IN_SAMPLE if fair.in_sample else HELD_OUT if fair.calibration or fair.evaluation else CROSS_VALIDATED
     folds, repeats, sizes = fair.resolve(kind == CROSS_VALIDATED)
-    rank_by = check_score_name(fair.rank_by)
-    names = _score_names(chosen, rank_by)
+    wanted = None if fair.rank_by is None else check_score_name(fair.rank_by)
+    names = _score_names(chosen, wanted)
     methods = compared_methods(calibrators.method, METHODS)
     contest = Contest(methods, names, fit_options(details), folds, repeats, seed, sizes)
     task = CompareCalibrators(read.resolve(), contest, kind)
@@ -64,19 +65,19 @@ def compare_calibrators(
     results = each(task, todo, 1 if "-" in (inputs or ()) else scale.jobs)
     found = list(_compared(task, todo, results, outcomes))
     if found:
-        show_comparison(format_, found, contest, kind, rank_by)
+        show_comparison(format_, found, contest, kind, wanted or decisive_score([one.scores for one in found]))
         write_tidy(output.output, tidy(found, kind))
     return outcomes.finish()
 
 
-def _score_names(chosen: Metrics, rank_by: str) -> tuple[str, ...]:
+def _score_names(chosen: Metrics, rank_by: str | None) -> tuple[str, ...]:
     """The scores to compute: the one that decides is always among them."""
     from bpmcli.core.compare.scores import ALL_CLASSES, PROPER, score_names
     from bpmcli.core.metrics import calibration_errors
 
     known = [*calibration_errors(), *PROPER, *ALL_CLASSES]
     names = score_names(list(dict.fromkeys(chosen.resolve(known=known))) if chosen.metric else None)
-    return tuple(names) if rank_by in names else (rank_by, *names)
+    return tuple(names) if rank_by is None or rank_by in names else (rank_by, *names)
 
 
 def _compared(task: Any, todo: Sequence[Any], results: Any, outcomes: Outcomes) -> Iterator[Any]:

@@ -81,8 +81,14 @@ class FairComparison(NamedTuple):
         list[str] | None, typer.Option("--evaluation", metavar="FILE", help="Judge on this file.")
     ] = None
     rank_by: Annotated[
-        str, typer.Option("--rank-by", metavar="SCORE", help="The score that decides; a learning curve shows it.")
-    ] = "nll"
+        str | None,
+        typer.Option(
+            "--rank-by",
+            metavar="SCORE",
+            show_default="nll-all, or nll if not all classes are known",
+            help="The score that decides; a learning curve shows it.",
+        ),
+    ] = None
     folds: Annotated[
         int | None,
         typer.Option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,12 +12,12 @@ import numpy as np
 
 from bpmcli.core.calibrators.base import DistributionCalibrator
 from bpmcli.core.calibrators.linear.components import Component, fit_components
-from bpmcli.core.calibrators.linear.event_curve import EventCurve, fit_event_curve
+from bpmcli.core.calibrators.linear.event_curve import CURVES, EventCurve, fit_curves, mixed
 from bpmcli.core.calibrators.linear.floor import Start, fit_start
 from bpmcli.core.calibrators.linear.forms import FUNCTIONS, Chunk, Chunks, Form, shapes_of, softmax
 from bpmcli.core.calibrators.linear.stack import (
     FOLDS,
-    held_out_curve,
+    held_out_curves,
     held_out_likelihoods,
     prior_counts,
     stack_weights,
@@ -38,7 +39,7 @@ STACK_VALUES = 1 << 21
 class AveragedMatrix(DistributionCalibrator):
     """A weighted sum of the distribution itself, of the one after floor and temperature, and of a linear map of it.
 
-    For two classes the averaged curve of `linear.event_curve` joins in, with the weight `curve`.
+    For two classes the curves of `linear.event_curve` join in, with the weight `curve` together.
 
     The table has one row for each class: its row of W (or its entry of a diagonal), its shift, and the coefficients of
     the functions ψ of `linear.forms`. All of them are zero at the identity map.
@@ -123,42 +124,42 @@ def fit(rows: Rows, options: FitOptions) -> Fitted:
     scored = start.applied(few)
     chunks = Chunks(scored, with_shapes=True, kept=True)
     linear = fit_components(scored, chunks)
-    curve = fit_event_curve(few) if few.classes == 2 else None
-    weights = _weights(few, scored, linear, table.n)
+    two = few.classes == 2
+    if two:
+        linear = linear[-1:]  # the curves do what the stiffer maps are for
+    curves = fit_curves(few, start) if two else ()
+    weights = _weights(few, start, scored, linear, table.n)
     if step > 1:
-        everything = Chunks(start.applied(table), with_shapes=True)
-        linear = [
-            c.refitted(everything, table.n / few.n) if w else c for c, w in zip(linear, weights[2:], strict=False)
-        ]
-    calibrator = _calibrator(start, linear, weights, curve)
-    names = ["unchanged", "temperature", *(component.name for component in linear), *(["curve"] if curve else [])]
+        everything, more = Chunks(start.applied(table), with_shapes=True), table.n / few.n
+        linear = [c.refitted(everything, more) if w else c for c, w in zip(linear, weights[2:], strict=False)]
+    calibrator = _calibrator(start, linear, weights, curves)
+    names = ["unchanged", "temperature", *(component.name for component in linear), *(CURVES if two else ())]
     return Fitted(calibrator, _report(table, calibrator, dict(zip(names, weights.tolist(), strict=True))))
 
 
-def _weights(table: Table, scored: Table, linear: list[Component], n: float) -> Floats:
-    """Weights of `unchanged`, `temperature`, the linear components and, for two classes, the curve."""
+def _weights(table: Table, start: Start, scored: Table, linear: list[Component], n: float) -> Floats:
+    """Weights of `unchanged`, `temperature`, the linear components and, for two classes, the curves."""
     two = table.classes == 2
-    counts = prior_counts(n, len(linear) + two)
+    counts = prior_counts(n, len(linear) + (len(CURVES) if two else 0))
     if table.rows < 2 * FOLDS:
         return stack_weights(np.empty((counts.size, 0)), None, counts)
     at = table.labels, np.arange(table.rows)
     found = [np.exp(table.x[at]) + TRACE / table.classes, np.exp(scored.x[at]), *held_out_likelihoods(scored, linear)]
     if two:
-        found.append(held_out_curve(table))
+        found += [*held_out_curves(table, start)]
     return stack_weights(np.stack(found), table.weights, counts)
 
 
-def _calibrator(start: Start, linear: list[Component], weights: Floats, curve: EventCurve | None) -> AveragedMatrix:
+def _calibrator(start: Start, linear: list[Component], weights: Floats, curves: Sequence[EventCurve]) -> AveragedMatrix:
     """The linear components become one map, with the average of their parameters: one product at `apply`."""
-    own = weights[2 : 2 + len(linear)]
-    share = float(own.sum())
+    own, others = weights[2 : 2 + len(linear)], weights[2 + len(linear) :]
+    share, curved = float(own.sum()), float(others.sum())
     table = np.zeros((linear[-1].form.classes, linear[-1].form.columns))
     for component, weight in zip(linear, own / (share or 1.0), strict=True):
         table[:, : component.form.columns] += weight * component.form.effective(component.theta)
-    weight = float(weights[-1]) if curve else 0.0
     return AveragedMatrix(
         start.floor, math.exp(-start.log_sharpness), start.uniform, float(weights[0]), float(weights[1]), share,
-        tuple(map(tuple, table.tolist())), weight, *(curve if curve and weight else EventCurve()),
+        tuple(map(tuple, table.tolist())), curved, *(mixed(curves, others) if curved else EventCurve()),
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from bpmcli.core.calibrators import METHODS, FitOptions
 from bpmcli.core.compare.cross_validation import Contest, applicable, cross_validate
+from bpmcli.core.compare.score_table import CalibratorScore
 from bpmcli.core.compare.scores import ALL_CLASSES
 from bpmcli.core.data.notices import Notice, notice
 from bpmcli.core.data.rows import EVENT, Rows
@@ -44,6 +45,15 @@ class Choice(NamedTuple):
     def document(self) -> dict[str, object]:
         """As the parameter file stores it."""
         return {"judged_by": self.judged_by, "folds": FOLDS, "losses": self.losses}
+
+
+def decisive_score(tables: Sequence[Sequence[CalibratorScore]]) -> str:
+    """The log loss by which calibrators are ranked unless told otherwise, as in `choose_method`.
+
+    It is that of all classes where every input has the scores of all classes, else that of the confidence.
+    """
+    known = (any(s.score == ALL_CLASSES[0] and s.value is not None for s in table) for table in tables)
+    return ALL_CLASSES[0] if all(known) else "nll"
 
 
 def choose_method(

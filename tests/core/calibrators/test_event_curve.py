@@ -7,7 +7,8 @@ import pytest
 
 from bpmcli.core.calibrators import fit_calibrator
 from bpmcli.core.calibrators.averaged_matrix import AveragedMatrix
-from bpmcli.core.calibrators.linear.event_curve import EventCurve, fit_event_curve
+from bpmcli.core.calibrators.linear.event_curve import EventCurve, fit_averaged_curve, fit_quadratic, mixed
+from bpmcli.core.calibrators.linear.floor import Start
 from bpmcli.core.calibrators.linear.table import Table
 from bpmcli.core.curves.averaged.mixture import fit_averaged
 from bpmcli.core.data.log_odds import reduce_logits
@@ -37,7 +38,7 @@ def test_it_is_the_mean_of_the_averaged_curves_of_both_classes(weighted: bool) -
     x, y = noisy(800, 0)
     weights = np.random.default_rng(1).choice([1.0, 3.0], size=800) if weighted else None
     rows = two_classes(x, y, weights=weights)
-    curve = fit_event_curve(Table.of(rows, "test"))
+    curve = fit_averaged_curve(Table.of(rows, "test"))
     one = fit_averaged(sample_from_log_odds(x, y == 1, weights))
     zero = fit_averaged(sample_from_log_odds(-x, y == 0, weights))
     at = np.linspace(-12, 12, 401)
@@ -55,7 +56,7 @@ def test_it_is_the_mean_of_the_averaged_curves_of_both_classes(weighted: bool) -
 def test_swapping_the_classes_swaps_the_result() -> None:
     x, y = noisy(600, 2)
     tables = [Table.of(two_classes(x, y, swapped), "test") for swapped in (False, True)]
-    plain, swapped = (fit_event_curve(table) for table in tables)
+    plain, swapped = (fit_averaged_curve(table) for table in tables)
     at = np.linspace(-10, 10, 101)
     log_probs = np.stack([np.zeros(at.size), at])
     np.testing.assert_allclose(
@@ -124,4 +125,36 @@ def test_points_that_make_no_curve_are_refused(change: dict[str, object], said: 
 
 def test_it_is_constant_beyond_its_points() -> None:
     curve = EventCurve((-1.0, 1.0), (-2.0, 3.0))
-    np.testing.assert_allclose(curve.event(np.array([[0.0, 0.0], [-9.0, 9.0]])), [-2.0, 3.0])
+    np.testing.assert_allclose(curve.at(np.array([-9.0, 9.0])), [-2.0, 3.0])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_quadratic_is_the_posterior_mode(weighted: bool) -> None:
+    from scipy.optimize import minimize
+
+    x, y = noisy(400, 7)
+    weights = np.random.default_rng(1).choice([1.0, 3.0], size=400) if weighted else None
+    table = Table.of(two_classes(x, y, weights=weights), "test")
+    start = Start(0.01, 0.3, 0.002)
+    odds = np.diff(start.scores(table.x)[1], axis=0)[0]
+    w = np.ones(table.rows) if table.weights is None else table.weights
+
+    def minus_log_posterior(theta: np.ndarray) -> float:
+        p = sigmoid(theta[0] + theta[1] * odds + theta[2] * odds**2 / 10)
+        prior = 0.005 * (theta[0] ** 2 + (theta[1] - 1) ** 2 + theta[2] ** 2)
+        return float(prior - w @ np.log(np.where(table.labels == 1, p, 1 - p)))
+
+    best = minimize(minus_log_posterior, [0.0, 1.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12})
+    points = np.array(fit_quadratic(table, start).log_odds)
+    log_probs = np.stack([-np.logaddexp(0, points), -np.logaddexp(0, -points)])
+    at = np.diff(start.scores(log_probs)[1], axis=0)[0]
+    a, b, c = best.x
+    np.testing.assert_allclose(fit_quadratic(table, start).eta, a + b * at + c * at**2 / 10, atol=1e-4)
+
+
+def test_a_mixture_is_the_weighted_mean_of_probabilities() -> None:
+    one, two = EventCurve((-1.0, 1.0), (-2.0, 2.0)), EventCurve((-1.0, 0.0, 1.0), (0.0, 1.0, 4.0))
+    found = mixed([one, two], np.array([0.1, 0.3]))
+    assert found.log_odds == (-1.0, 0.0, 1.0)
+    wanted = 0.25 * sigmoid(np.array([-2.0, 0.0, 2.0])) + 0.75 * sigmoid(np.array([0.0, 1.0, 4.0]))
+    np.testing.assert_allclose(sigmoid(np.array(found.eta)), wanted, rtol=1e-12)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from bpmcli.core.calibrators.linear.components import Component
-from bpmcli.core.calibrators.linear.event_curve import fit_event_curve
+from bpmcli.core.calibrators.linear.event_curve import CURVES, fit_curves
+from bpmcli.core.calibrators.linear.floor import Start
 from bpmcli.core.calibrators.linear.forms import Chunks
 from bpmcli.core.calibrators.linear.table import Table
 from bpmcli.core.data.sample import Floats, Ints
@@ -51,13 +52,15 @@ def held_out_likelihoods(table: Table, components: list[Component]) -> Floats:
     return found
 
 
-def held_out_curve(table: Table) -> Floats:
-    """The same for the curve of two classes: the probability of every label, by a fit without the row's fold."""
-    found = np.empty(table.rows)
+def held_out_curves(table: Table, start: Start) -> Floats:
+    """The same for the curves of two classes, from log-probabilities before floor and temperature."""
+    found = np.empty((len(CURVES), table.rows))
     fold = folds_of(table.labels)
     for i in range(FOLDS):
         inside, outside = np.flatnonzero(fold != i), np.flatnonzero(fold == i)
-        found[outside] = fit_event_curve(table.take(inside)).label_likelihoods(table.take(outside))
+        held_out = table.take(outside)
+        for row, curve in enumerate(fit_curves(table.take(inside), start)):
+            found[row, outside] = curve.label_likelihoods(held_out)
     return found
 
 
