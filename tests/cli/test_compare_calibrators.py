@@ -50,7 +50,7 @@ def test_two_files_every_calibrator_every_score(run: Run) -> None:
 
 def test_the_figures_are_those_of_fit_apply_metrics(run: Run) -> None:
     run("fit", VAL, "--method", "platt", "-o", "p.json")
-    run("apply", "p.json", TEST, "-o", "out.npz", "--allow-argmax-change")
+    run("apply", "p.json", TEST, "--as", "probs", "-o", "out.npz", "--allow-argmax-change")
     probs, labels = (arrays("out.npz")[k] for k in ("probs", "labels"))
     top = arrays(TEST)["logits"].argmax(axis=1)
     g, hits = probs[np.arange(599), top], top == labels
