@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any, NamedTuple
@@ -40,6 +41,20 @@ class Limits(NamedTuple):
     """Level of the intervals that the run must compute; 0 for none."""
     inconclusive: str | None = None
     """`pass` or `fail`: what an inconclusive gate counts as. None: it has an exit code of its own."""
+    paths: tuple[tuple[str, tuple[Sequence[Limit] | None, ...]], ...] = ()
+    """Other limits (above, below, rises; None: the same) for inputs whose absolute path matches; the last wins."""
+
+    def at(self, path: str) -> Limits:
+        """The limits of this input."""
+        from fnmatch import fnmatch
+
+        found = self
+        for pattern, limits in self.paths:
+            if fnmatch(os.path.abspath(path), pattern):
+                named = zip(("above", "below", "rises"), limits, strict=True)
+                changes: dict[str, Any] = {name: own for name, own in named if own is not None}
+                found = found._replace(**changes)
+        return found
 
     def kinds(self) -> Iterator[tuple[str, Limit]]:
         """Every gate with its kind."""
@@ -48,7 +63,13 @@ class Limits(NamedTuple):
 
     def names(self) -> list[str]:
         """The metrics to measure: a gate must never pass because its metric was left out."""
-        return [limit.metric for _, limit in self.kinds()]
+        by_path = [limit for _, limits in self.paths for kind in limits for limit in kind or ()]
+        return [limit.metric for limit in [*(limit for _, limit in self.kinds()), *by_path]]
+
+    @property
+    def needs_interval(self) -> bool:
+        """Whether a gate looks at a confidence interval of the value itself."""
+        return bool(self.below) or any(below for _, (_, below, _) in self.paths)
 
 
 def parse_limits(option: str, texts: Sequence[str]) -> list[Limit]:
@@ -75,7 +96,7 @@ def with_levels(limits: Limits, interval: float, gate_confidence: float | None) 
     The one-sided limits at level c are those of the two-sided interval at level 2c − 1.
     """
     if gate_confidence is None:
-        if not limits.below:
+        if not limits.needs_interval:
             return limits._replace(interval=interval)
         return limits._replace(interval=interval or 2 * CONFIDENCE - 1)
     check_level("--gate-confidence", gate_confidence)
@@ -92,7 +113,7 @@ def with_levels(limits: Limits, interval: float, gate_confidence: float | None) 
             "--gate-confidence C uses the lower limit of the interval at level 2C − 1",
             f"leave --interval out or give {needed:g}",
         )
-    if not (limits.above or limits.below):
+    if not (limits.above or limits.needs_interval or any(above for _, (above, _, _) in limits.paths)):
         needed = interval  # an increase has an interval of its own
     return limits._replace(interval=needed, confidence=gate_confidence)
 
@@ -115,7 +136,8 @@ def with_baselines(wanted: Any, limits: Limits, baseline: Record | None, single:
     if baseline is not None and limits.confidence is not None:
         from bpmcli.tasks.baseline import Against
 
-        names = [limit.metric for limit in limits.rises]
+        rises = [*limits.rises, *(limit for _, (_, _, inside) in limits.paths for limit in inside or ())]
+        names = list(dict.fromkeys(limit.metric for limit in rises))
         level = 2 * limits.confidence - 1
         wanted = wanted._replace(against=Against(baseline, single, names, level, wanted.resamples, wanted.seed))
     return wanted

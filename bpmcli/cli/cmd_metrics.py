@@ -76,8 +76,8 @@ def metrics(
     in_terminal &= len(items) == 1 or bool(picture.diagram)
     wanted = Requested(
         uncertainty.noise_runs if uncertainty.noise_floor else 0, chosen.bins_table, limits.interval,
-        uncertainty.resamples, seed, bool(output.plot) or in_terminal, picture.axis, not chosen.metric,
-        classwise=chosen.classwise,
+        uncertainty.resamples, seed, bool(output.plot) or in_terminal or ci.summarises(), picture.axis,
+        not chosen.metric, classwise=chosen.classwise,
     )  # fmt: skip
     single = len(items) == 1 or work.pool
     wanted = ci_gate.with_baselines(wanted, limits, before, single, len(items) if gate.save_baseline else 0)
@@ -97,7 +97,7 @@ def metrics(
     if output.plot and measured:
         _draw(output.plot, measured, picture.overlay, style)
     _show_gates(results)
-    ci.publish(records, outcomes.failures, results)
+    ci.publish(records, outcomes.failures, results, measured)
     code = outcomes.finish() or code
     if gate.save_baseline:
         ci_gate.save_baseline(gate.save_baseline, _document(options), measured, code)
@@ -128,7 +128,10 @@ def _show_gates(results: Sequence[Any]) -> None:
 
 def _look(inputs: Sequence[str], chosen: Metrics, gate: Gate, options: Any, format_: str) -> int:
     """--list and --explain-input: show something and measure nothing."""
-    if gate.fail_above or gate.pass_below or gate.max_increase:
+    from bpmcli.cli.config import settings
+
+    configured = [setting.value for setting in settings()]
+    if any(limit and limit not in configured for limit in (gate.fail_above, gate.pass_below, gate.max_increase)):
         raise UsageError("--list and --explain-input measure nothing, so no gate can pass", "leave them out")
     if chosen.list_:
         from bpmcli.cli.registry_lists import show_metrics

@@ -2,13 +2,14 @@
 
 The file is bpmcli.toml, or the table [tool.bpmcli] of pyproject.toml, in the working directory or above it up to the
 root of the repository. Keys are long option names. Those at the top are for every command that has the option, those in
-a table named after a command are for that command, and only there can `inputs` be given.
+a table named after a command are for that command, and only there can `inputs` be given. Those in [paths."PATTERN"] are
+for inputs whose path matches: columns and limits.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bpmcli.errors import UsageError
@@ -20,6 +21,7 @@ _COPIES = "BPMCLI_STREAM_COPIES"
 """Set by us for worker processes (see io/streams.py)."""
 NOT_OPTIONS = {NAMED, "BPMCLI_DEBUG", _COPIES}
 INPUTS = "inputs"
+PATHS = "paths"
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
 
 
@@ -88,12 +90,15 @@ def in_force() -> list[Setting]:
 
 
 def _from_file(path: str, options: Mapping[tuple[str, ...], Any]) -> Iterator[Setting]:
-    from bpmcli.cli.config_names import check_name, text_values
+    from bpmcli.cli.config_names import check_name, check_path_option, text_values
 
+    folder = os.path.dirname(os.path.abspath(path))
     for scope, name, value in _tables(_load(path), path, options):
-        option = check_name(path, scope, name, options)
-        folder = os.path.dirname(os.path.abspath(path))
-        yield Setting(scope, option, text_values(path, scope, option, value, options, folder), os.path.relpath(path))
+        inside = ("metrics",) if scope[:1] == (PATHS,) else scope  # which has every option that a path may have
+        option = check_name(path, inside, name, options)
+        if scope[:1] == (PATHS,):
+            check_path_option(path, scope[1], option)
+        yield Setting(scope, option, text_values(path, inside, option, value, options, folder), os.path.relpath(path))
 
 
 def _load(path: str) -> Mapping[str, Any]:
@@ -125,7 +130,13 @@ def _tables(
     """(command, key, value) of every key, tables named after a command opened."""
     for name, value in table.items():
         inner = (*scope, name)
-        if isinstance(value, dict) and any(command[: len(inner)] == inner for command in options):
+        if inner == (PATHS,):
+            if not isinstance(value, dict) or not all(isinstance(each, dict) for each in value.values()):
+                raise UsageError(f"{path}: paths must hold a table per pattern", '[paths."old/*.csv"]')
+            yield from (
+                (((PATHS, pattern), key, each)) for pattern, table in value.items() for key, each in table.items()
+            )
+        elif isinstance(value, dict) and any(command[: len(inner)] == inner for command in options):
             yield from _tables(value, path, options, inner)
         else:
             yield scope, name, value
@@ -151,6 +162,44 @@ def _from_variable(variable: str, options: Mapping[tuple[str, ...], Any]) -> Set
     elif parameter.multiple:
         value = value.split()
     return Setting(scope, option, text_values(variable, scope, option, value, options, None), variable)
+
+
+class PathOptions(NamedTuple):
+    """Options for the inputs whose path matches a pattern."""
+
+    pattern: str
+    """Absolute; `*` also matches a separator."""
+    options: Mapping[str, Any]
+    """By parameter name."""
+    weaker: Mapping[str, Sequence[Any]]
+    """Values that these options replace, by parameter name: others were given on the command line."""
+
+    def changes(self, group: Any) -> dict[str, Any]:
+        """What changes in a group of options: its own options, unless the command line gave them."""
+        own = group._field_defaults
+        return {
+            name: value
+            for name, value in self.options.items()
+            if name in own and getattr(group, name) in (own[name], *self.weaker.get(name, ()))
+        }
+
+
+def path_options() -> list[PathOptions]:
+    """The tables [paths."PATTERN"] of the file in force, in their order: the last that matches wins."""
+    path = config_file()
+    if path is None or PATHS not in _load(path):
+        return []
+    found, folder = settings(), os.path.dirname(os.path.abspath(path))
+    by_variable = {setting.option for setting in found if setting.source.startswith(PREFIX)}
+    weaker: dict[str, list[Any]] = {}
+    patterns: dict[str, dict[str, Any]] = {}
+    for setting in found:
+        name = setting.option.replace("-", "_")
+        if setting.scope[:1] != (PATHS,):
+            weaker.setdefault(name, []).append(setting.value)
+        elif setting.option not in by_variable:
+            patterns.setdefault(setting.scope[1], {})[name] = setting.value
+    return [PathOptions(os.path.join(folder, pattern), options, weaker) for pattern, options in patterns.items()]
 
 
 def defaults(path: tuple[str, ...], command: Any) -> dict[str, Any]:

@@ -81,6 +81,17 @@ def check_name(where: str, scope: Scope, name: str, options: Mapping[Scope, Mapp
     raise UsageError(f"{where}: unknown option '{name}'{inside}", hint)
 
 
+def check_path_option(where: str, pattern: str, option: str) -> None:
+    """Refuse what cannot differ from input to input."""
+    from bpmcli.cli.options.reading import Input
+
+    allowed = [name.replace("_", "-") for name in Input._fields] + ["fail-above", "pass-below", "max-increase"]
+    if option not in allowed:
+        raise UsageError(
+            f'{where}: {option} cannot differ by path (in paths."{pattern}")', f"can: {', '.join(allowed)}"
+        )
+
+
 def text_values(
     where: str, scope: Scope, option: str, value: Any, options: Mapping[Scope, Mapping[str, Known]], folder: str | None
 ) -> Any:

@@ -108,13 +108,15 @@ def judge(
     """
     results: list[GateResult] = []
     for record in records:
-        results += _absolute(record, limits)
+        own = limits.at(record["input"])
+        results += _absolute(record, own)
         if baseline is not None:
             from bpmcli.tasks.baseline import matching
 
-            results += _rises(record, limits, matching(record, baseline, single, title(record)))
+            results += _rises(record, own, matching(record, baseline, single, title(record)))
     for name in failed:
-        results += [GateResult(name, metric, limit, None, False, kind=kind) for kind, (metric, limit) in limits.kinds()]
+        kinds = limits.at(name).kinds()
+        results += [GateResult(name, metric, limit, None, False, kind=kind) for kind, (metric, limit) in kinds]
     return results
 
 

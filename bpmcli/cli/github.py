@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any
 
 from bpmcli.cli import console
-from bpmcli.cli.escape import markdown
+from bpmcli.cli.escape import markdown, printable
 from bpmcli.cli.measurement_tables import measurements, title
 from bpmcli.cli.render import render
 
@@ -22,6 +23,10 @@ LARGEST_SUMMARY = 1 << 20
 MOST_ANNOTATIONS = 10
 """GitHub shows this many errors per step and drops the others."""
 
+
+MOST_DIAGRAMS = 20
+DIAGRAM_WIDTH = 72
+"""Characters that fit into the width of a summary."""
 
 SIGNS = {"fail": "❌", "inconclusive": "❔", "pass": "✅"}
 """What stands in front of an outcome, the worst first."""
@@ -64,12 +69,14 @@ def _command(kind: str, heading: str, text: str) -> str:
     return f"::{kind} title={heading}::{escaped}"
 
 
-def summarise(records: Sequence[Record], failures: Sequence[Any], gates: Sequence[Any]) -> None:
-    """Append verdicts, table and gates to the step summary, if there is one and it has room."""
+def summarise(
+    records: Sequence[Record], failures: Sequence[Any], gates: Sequence[Any], measured: Sequence[Any] = ()
+) -> None:
+    """Append verdicts, table, gates and diagrams to the step summary, if there is one and it has room."""
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if not path:
         return
-    text = step_summary(records, failures, gates)
+    text = step_summary(records, failures, gates) + diagrams(measured)
     try:
         size = os.path.getsize(path) if os.path.exists(path) else 0
         if size + len(text.encode()) <= LARGEST_SUMMARY:
@@ -93,8 +100,23 @@ def step_summary(records: Sequence[Record], failures: Sequence[Any], gates: Sequ
             "\n".join(f"- **{markdown(title(r))}**: {markdown(r['verdict']['sentence'])}" for r in verdicts) + "\n"
         )
     if records:
-        parts.append(render("markdown", measurements(records), None))
+        parts.append(render("markdown", measurements(records, brief=True), None))
     return "\n".join(parts) + "\n"
+
+
+def diagrams(measured: Sequence[Any]) -> str:
+    """A reliability diagram in characters for each of the first inputs, folded away if there are several."""
+    from bpmcli.cli.diagram import draw
+
+    parts = []
+    for one in [one for one in measured if one.diagram is not None][:MOST_DIAGRAMS]:
+        # ASCII: fonts of a browser draw braille in another width than the rest.
+        lines = draw(one.diagram, DIAGRAM_WIDTH, unicode=False, event=one.record["target"] == "event")
+        text = "\n".join("".join(glyph.text for glyph in line).rstrip() for line in lines)
+        body = f"```text\n{text}\n```\n"
+        name = escape(printable(title(one.record)))  # the name is in HTML, where markdown has no escapes
+        parts.append(f"<details><summary>{name}</summary>\n\n{body}\n</details>\n" if len(measured) > 1 else body)
+    return "\n".join(parts) + ("\n" if parts else "")
 
 
 def _headline(gates: Sequence[Any], unread: int) -> str:

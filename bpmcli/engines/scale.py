@@ -112,7 +112,7 @@ def _pieces(item: Input, scale: Scale, options: InputOptions) -> list[Piece]:
     if is_stream(item.path):
         return [Piece(item)]
     try:
-        source = open_reader(item.path, options.input_format)
+        source = open_reader(item.path, options.at(item.path).input_format)
         large = scale.mode == "summary" or (source.n_rows or 0) > EXACT_ROWS
         parts = source.parts(PART_ROWS) if large and SUMMARY_KEY not in source.metadata else []
     except BpmError:
@@ -127,7 +127,7 @@ def _many_rows(items: Sequence[Input], options: InputOptions) -> bool:
         if is_stream(item.path):
             continue
         try:
-            source = open_reader(item.path, options.input_format)
+            source = open_reader(item.path, options.at(item.path).input_format)
             if SUMMARY_KEY in source.metadata:
                 return True
             total += source.rows_at_most(EXACT_ROWS - total)

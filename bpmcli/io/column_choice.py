@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bpmcli.errors import DataError, UsageError
 from bpmcli.io.formats.reader import ColumnInfo
@@ -67,6 +67,22 @@ class InputOptions(NamedTuple):
     """Whether rows keep their ids, to be paired with those of another run."""
     top_k: int = 1
     """How many of the most probable classes may hold the label of a correct row."""
+    by_path: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    """Other values for the inputs whose absolute path matches a pattern; the last that matches wins."""
+
+    def at(self, path: str) -> InputOptions:
+        """The options of this input."""
+        if not self.by_path:
+            return self
+        import os
+        from fnmatch import fnmatch
+
+        place = path if "://" in path else os.path.abspath(path)
+        found = self
+        for pattern, changes in self.by_path:
+            if fnmatch(place, pattern):
+                found = found._replace(**changes)
+        return found
 
 
 OUTCOMES = ("label", "hit", "prediction")

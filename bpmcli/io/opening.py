@@ -46,6 +46,7 @@ def open_reader(path: str, input_format: str | None = None) -> Reader:
 
 def open_input(path: str, options: InputOptions) -> tuple[Reader, InputOptions]:
     """The reader of an input; labels from another file are joined, and the options then name their column."""
+    options = options.at(path)
     reader = open_reader(path, options.input_format)
     label = options.label
     if label is None or label in reader.columns or not os.path.isfile(label):

@@ -66,12 +66,12 @@ class ApplyFile:
     def _run(self, path: str, output: str, suffix: str) -> Applied:
         params, counts = self.params, Counter[str]()
         in_sample = params.fitted_to(path)
-        source = open_reader(path, self.options.input_format)
+        source = open_reader(path, self.options.at(path).input_format)
         if SUMMARY_KEY in source.metadata:
             raise DataError("is a summary: it has no rows to calibrate", "give the files that were summarised")
         # Text stays as it is from csv to csv; elsewhere columns get their types.
         source.written_as = suffix or source.suffixes[0]
-        options = options_for_apply(source, self.options, params)
+        options = options_for_apply(source, self.options.at(path), params)
         layout = understand(source, options, outcomes=False)
         exact = layout.kind == "log_odds"
         recalibrate = Recalibration(

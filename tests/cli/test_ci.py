@@ -193,3 +193,25 @@ def test_what_has_no_result_per_input_is_refused(run):
     assert "leave one of them out" in run("metrics", GOOD, OFF, "--pool", "--output-dir", "out", code=2).err
     assert "jsonl" in run("metrics", GOOD, "--bins-table", "-f", "jsonl", code=2).err
     assert "table, json, csv or markdown" in run("fit", GOOD, "-f", "jsonl", code=2).err
+
+
+def test_the_summary_has_a_small_diagram(run, summary):
+    run("metrics", OFF, "-m", "ece")
+    text = summary.read_text()
+    assert text.count("```text") == 1
+    assert "accuracy against confidence: " in text
+    assert "<details>" not in text
+    run("metrics", OFF, GOOD, "-m", "ece")
+    assert summary.read_text().count("<details><summary>") == 2
+
+
+def test_names_in_folded_diagrams_are_escaped(run, summary, tmp_path):
+    odd = tmp_path / "x<b>&.csv"
+    odd.write_bytes((SAMPLE_DATA / "digits_even.csv").read_bytes())
+    run("metrics", odd, OFF, "-m", "ece")
+    assert "x&lt;b&gt;&amp;.csv</summary>" in summary.read_text()
+
+
+def test_the_verdict_of_a_single_input_is_said_once(run, summary):
+    run("metrics", OFF)
+    assert summary.read_text().count("Over-confident: it says") == 1

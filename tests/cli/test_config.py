@@ -118,3 +118,54 @@ def test_config_shows_what_is_in_force_and_where_it_was_set(run, tmp_path, monke
         (None, "fail-above", ["ks=0.2"], "BPMCLI_FAIL_ABOVE"),
     ]
     assert "all" in run("config").out
+
+
+# ---------------------------------------------------------------- by path
+
+
+@pytest.fixture
+def by_path(tmp_path):
+    (tmp_path / "old").mkdir()
+    (tmp_path / "a.npz").write_bytes((SAMPLE_DATA / "digits_good.npz").read_bytes())
+    (tmp_path / "old" / "b.npz").write_bytes((SAMPLE_DATA / "digits_test.npz").read_bytes())
+    text = (SAMPLE_DATA / "digits_even.csv").read_text().replace("prob,label", "p1,wahr", 1)
+    (tmp_path / "old" / "c.csv").write_text(text)
+    (tmp_path / "bpmcli.toml").write_text(
+        '[metrics]\ninputs = ["."]\nmetric = ["ece"]\nfail-above = { ece = 0.03 }\n'
+        '[paths."old/*"]\nfail-above = { ece = 0.2 }\n'
+        '[paths."*.csv"]\nprobs = "p1"\nlabel = "wahr"\n'
+    )
+
+
+def test_columns_and_limits_differ_by_path(run, by_path):
+    ran = run("metrics", "-f", "json")
+    gates = {gate["input"]: gate["limit"] for gate in json.loads(ran.out)["gates"]}
+    assert gates == {"a.npz": 0.03, "old/b.npz": 0.2, "old/c.csv": 0.2}
+    assert "wahr" in run("metrics", "old/c.csv", "--explain-input").out
+    run("fit", "old/c.csv", "-o", "p.json")
+    run("apply", "p.json", "old/c.csv", "-o", "out.csv")
+
+
+def test_the_command_line_and_the_environment_win_over_paths(run, by_path, monkeypatch):
+    gates = json.loads(run("metrics", "--fail-above", "ece=0.5", "-f", "json").out)["gates"]
+    assert {gate["limit"] for gate in gates} == {0.5}
+    assert "no column 'other'" in run("metrics", "old/c.csv", "--label", "other", code=3).err
+    monkeypatch.setenv("BPMCLI_FAIL_ABOVE", "ece=0.4")
+    assert {gate["limit"] for gate in json.loads(run("metrics", "-f", "json").out)["gates"]} == {0.4}
+
+
+def test_paths_alone_can_have_gates(run, by_path, tmp_path):
+    (tmp_path / "bpmcli.toml").write_text('[paths."*.npz"]\npass-below = { tce = 0.03 }\n')
+    ran = run("metrics", "a.npz", "old/b.npz", "-m", "ece", "-f", "json", code=1)
+    assert [gate["outcome"] for gate in json.loads(ran.out)["gates"]] == ["pass", "fail"]
+
+
+def test_paths_are_shown_and_checked(run, by_path, tmp_path):
+    assert "paths old/*" in run("config").out
+    for text, said in (
+        ('[paths."x"]\nlabl = "y"\n', "did you mean label?"),
+        ('[paths."x"]\njobs = 2\n', "jobs cannot differ by path"),
+        ("[paths]\njobs = 2\n", "a table per pattern"),
+    ):
+        (tmp_path / "bpmcli.toml").write_text(text)
+        assert said in run("metrics", "a.npz", code=2).err

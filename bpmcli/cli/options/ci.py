@@ -21,7 +21,20 @@ class Ci(NamedTuple):
         bool, typer.Option("--no-ci", help="No annotations and no step summary inside GitHub Actions.")
     ] = False
 
-    def publish(self, records: Sequence[Mapping[str, Any]], failures: Sequence[Any], gates: Sequence[Any]) -> None:
+    def summarises(self) -> bool:
+        """Whether a step summary will be written."""
+        import os
+
+        active = os.environ.get("GITHUB_ACTIONS") and os.environ.get("GITHUB_STEP_SUMMARY")
+        return bool(active) and not self.no_ci
+
+    def publish(
+        self,
+        records: Sequence[Mapping[str, Any]],
+        failures: Sequence[Any],
+        gates: Sequence[Any],
+        measured: Sequence[Any] = (),
+    ) -> None:
         """Writes what was asked for, and what the CI system around this process shows by itself."""
         import os
 
@@ -34,4 +47,4 @@ class Ci(NamedTuple):
             from bpmcli.cli import github
 
             github.annotate(failures, gates)
-            github.summarise(records, failures, gates)
+            github.summarise(records, failures, gates, measured)

@@ -1,6 +1,6 @@
 """What is measured: metrics, how they are computed, their uncertainty, and gates on them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -145,23 +145,42 @@ class Gate(NamedTuple):
 
     def resolve(self, interval: float = 0.0) -> Any:
         """The limits, and the level of the intervals they need; `interval` is the level that was asked for."""
-        from bpmcli.cli.ci_gate import Limits, parse_limits, with_levels
+        from bpmcli.cli.ci_gate import Limits, with_levels
+        from bpmcli.cli.config import path_options
 
-        if not any(self):
+        paths = [(one.pattern, self._changed(one.changes(self))) for one in path_options()]
+        if not any(self) and not any(any(limits) for _, limits in paths):
             return Limits(interval=interval)
-        above = parse_limits("--fail-above", self.fail_above or [])
-        below = parse_limits("--pass-below", self.pass_below or [])
-        rises = parse_limits("--max-increase", self.max_increase or [])
-        if bool(rises) != (self.baseline is not None):
+        above, below, rises = self._limits()
+        if bool(rises or any(limits[2] for _, limits in paths)) != (self.baseline is not None):
             raise UsageError(
                 "--baseline and --max-increase need each other", "--baseline old.json --max-increase ece=0.005"
             )
         if self.inconclusive is not None:
             one_of("--inconclusive", self.inconclusive, ("pass", "fail"))
-            if not below:
+            if not (below or any(limits[1] for _, limits in paths)):
                 raise UsageError("--inconclusive needs --pass-below", "--pass-below tce=0.03 --inconclusive fail")
-        limits = Limits(above, below, rises, None, self.baseline, 0.0, self.inconclusive)
+        limits = Limits(above, below, rises, None, self.baseline, 0.0, self.inconclusive, tuple(paths))
         return with_levels(limits, interval, self.gate_confidence)
+
+    def _changed(self, changes: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+        """The limits that change for some inputs; None for those that do not."""
+        names = ("fail_above", "pass_below", "max_increase")
+        above, below, rises = (
+            found if name in changes else None
+            for name, found in zip(names, self._replace(**changes)._limits(), strict=True)
+        )
+        return above, below, rises
+
+    def _limits(self) -> tuple[Any, Any, Any]:
+        """The limits above, below and of the increase."""
+        from bpmcli.cli.ci_gate import parse_limits
+
+        return (
+            parse_limits("--fail-above", self.fail_above or []),
+            parse_limits("--pass-below", self.pass_below or []),
+            parse_limits("--max-increase", self.max_increase or []),
+        )
 
 
 @under("Details of metrics and curves (for experts)")

@@ -49,15 +49,21 @@ class Input(NamedTuple):
 
     def resolve(self, group: str | None = None, cluster: str | None = None, keep_ids: bool = False) -> Any:
         """The options of the readers; `group` is the column that divides the rows, `cluster` that of clusters."""
+        from bpmcli.cli.config import path_options
         from bpmcli.io.layout import InputOptions
 
-        named = self._asdict()
-        score = named.pop("lm_score")
+        by_path = tuple((one.pattern, self._named(one.changes(self))) for one in path_options())
+        named = self._named(self._asdict())
+        return InputOptions(**named, group=group, cluster=cluster, keep_ids=keep_ids, by_path=by_path)
+
+    def _named(self, named: dict[str, Any]) -> dict[str, Any]:
+        """Options by the names that readers know."""
+        score = named.pop("lm_score", None)
         if score is not None:
             if self.input_format:
                 raise UsageError("--lm-score and --input-format exclude each other", "keep one of them")
             named["input_format"] = f"lm-score:{one_of('--lm-score', score, ('acc', 'acc_norm'))}"
-        return InputOptions(**named, group=group, cluster=cluster, keep_ids=keep_ids)
+        return named
 
 
 @under(INPUT)
