@@ -138,6 +138,12 @@ def with_baselines(wanted: Any, limits: Limits, baseline: Record | None, single:
 
         rises = [*limits.rises, *(limit for _, (_, _, inside) in limits.paths for limit in inside or ())]
         names = list(dict.fromkeys(limit.metric for limit in rises))
+        for name in names:
+            if not METRICS[name].calibration_error:
+                raise UsageError(
+                    f"--gate-confidence does not know how uncertain an increase of {name} is",
+                    "leave it out, or name a calibration error such as tce",
+                )
         level = 2 * limits.confidence - 1
         wanted = wanted._replace(against=Against(baseline, single, names, level, wanted.resamples, wanted.seed))
     return wanted

@@ -72,7 +72,7 @@ class MeasureFile:
     @property
     def keep_scores(self) -> int:
         """How many scores of all classes to keep: all that metrics need, or enough for a look at single classes."""
-        if self.requested.classwise or any(METRICS[name].needs_classes for name in self.names):
+        if self.requested.classwise or self.requested.keep or any(METRICS[name].needs_classes for name in self.names):
             return EVERY_SCORE
         return QUICK_SCORES if self.requested.verdict else 0
 
@@ -160,7 +160,8 @@ class MeasureFile:
     def _kept(self, rows: Rows, sample: Sample) -> dict[str, Any]:
         from bpmcli.tasks.baseline import kept
 
-        others = measure(sample, [name for name in METRICS if name not in self.names], self.metrics)
+        names = [name for name in METRICS if name not in self.names]
+        others = measure(sample, names, self.metrics, rows if rows.scores is not None else None)
         values = {name: {"value": found.value} for name, found in others.items() if found.value is not None}
         return {"metrics": values, **kept(rows, sample, self.requested.keep)}
 
