@@ -208,7 +208,7 @@ def test_dask_keeps_its_own_troubles_to_itself(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("number", "said", "delay"), [(signal.SIGTERM, "terminated", 0.5), (signal.SIGINT, "interrupted", 3.0)]
+    ("number", "said", "delay"), [(signal.SIGTERM, "terminated", 0.5), (signal.SIGINT, "interrupted", 2.0)]
 )
 def test_an_interrupted_local_cluster_goes_quietly(tmp_path, number, said, delay):
     """At the start, and amid the work; an interrupt reaches the workers too, as it does from a terminal."""

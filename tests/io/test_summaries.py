@@ -252,10 +252,10 @@ print(peak() - before)
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path):
-    """Four times the rows of the first file take no further 15 MB (they alone would be 54 MB)."""
+    """Four times the rows of the first file take no further 15 MB (they alone would be 27 MB)."""
     rng = np.random.default_rng(0)
     paths = []
-    for n in (1_500_000, 6_000_000):
+    for n in (750_000, 3_000_000):
         table = pa.table({"confidence": rng.random(n), "hit": rng.random(n) < 0.5})
         paths.append(str(tmp_path / f"{n}.parquet"))
         pq.write_table(table, paths[-1], row_group_size=1 << 19, use_dictionary=False)
