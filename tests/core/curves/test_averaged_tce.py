@@ -75,6 +75,7 @@ def test_value_is_the_mean_distance_of_the_shifted_curve():
             found = tce_averaged(tied, p)
             assert found.value == pytest.approx((w @ np.abs(shifted - expit(x)) ** p / w.sum()) ** (1 / p), rel=1e-9)
             assert found.shift == matched.shift
+        assert tce_averaged(tied) == tce_averaged(tied, 1.0)
     assert found.shape in matched.mixture.curve.shape_weights
     assert found.weight == max(matched.mixture.curve.shape_weights.values())
 

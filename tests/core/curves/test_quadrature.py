@@ -66,6 +66,11 @@ def test_panels_are_halved_only_where_they_disagree():
     assert rough.evaluations < f.evaluations / 4
 
 
+def test_one_function_that_needs_halving_is_enough():
+    found = integrate(Counted(np.exp, lambda x: np.sqrt(np.abs(x - 0.3))), np.array([0.0, 1.0]))
+    np.testing.assert_allclose(found, [math.e - 1, (0.3**1.5 + 0.7**1.5) * 2 / 3], rtol=1e-11)
+
+
 def test_a_function_that_never_settles_ends_with_the_sum_of_its_panels():
     f = Counted(lambda x: 1.0 + 1e-6 * np.sign(np.sin(1e12 * x)))
     assert integrate(f, np.array([0.0, 1.0]))[0] == pytest.approx(1.0, abs=1e-5)
