@@ -238,8 +238,7 @@ def _silence_libraries() -> None:
 
     def unraisable(found: Any) -> None:
         if isinstance(found.exc_value, KeyboardInterrupt):  # lost in a callback: the process must end all the same
-            terminated = isinstance(found.exc_value, _Terminated)
-            os._exit(143 if terminated else 130)
+            _leave(signal.SIGTERM if isinstance(found.exc_value, _Terminated) else signal.SIGINT, None)
 
     sys.unraisablehook = unraisable
     threading.excepthook = lambda found: None

@@ -242,6 +242,22 @@ def test_a_signal_ends_every_command(tmp_path, name, number, code):
 # Warnings and exceptions of libraries
 
 
+def test_an_interrupt_that_a_callback_swallows_ends_the_program_with_a_message(tmp_path):
+    text = (
+        "import sys, bpmcli.cli.program as program\n"
+        "def run(argv=None):\n"
+        "    class Bad:\n"
+        "        def __del__(self): raise KeyboardInterrupt\n"
+        "    Bad()\n"
+        "    return 0\n"
+        "program.main = run\n"
+        "sys.exit(program.run_as_process())\n"
+    )
+    env = {k: v for k, v in os.environ.items() if k != "BPMCLI_DEBUG"} | {"PYTHONPATH": str(ROOT)}
+    ran = subprocess.run([sys.executable, "-c", text], capture_output=True, env=env, cwd=tmp_path, check=False)
+    assert (ran.returncode, ran.stderr) == (130, b"bpmcli: interrupted\n")
+
+
 def test_warnings_of_libraries_stay_silent_here_and_in_workers(tmp_path):
     text = (
         "import sys, warnings, bpmcli.cli.program as program\n"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from multiprocessing import active_children
 from pathlib import Path
 
@@ -17,22 +17,32 @@ import pytest
 from conftest import PATIENCE, session, until
 from pyarrow import csv
 
+from bpmcli.cli import main
 from bpmcli.engines.local import work
 from bpmcli.errors import BpmError, DataError
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
 
 
-@pytest.fixture
-def files(run: Callable[..., object], tmp_path: Path) -> Path:
-    """Text that takes seconds to calibrate, and parameters."""
+@pytest.fixture(scope="module")
+def one_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Text that takes a second to calibrate, and parameters beside it."""
+    folder = tmp_path_factory.mktemp("rows")
     rng = np.random.default_rng(0)
     s = rng.random(300_000)
     table = pa.table({"confidence": s, "hit": (rng.random(s.size) < s).astype(np.int8)})
+    csv.write_csv(table, folder / "a.csv")
+    assert main(["fit", str(folder / "a.csv"), "--method", "platt", "-o", str(folder / "p.json"), "-q"]) == 0
+    return folder / "a.csv"
+
+
+@pytest.fixture
+def files(one_file: Path, tmp_path: Path) -> Path:
+    """The file under six names, and the parameters."""
     (tmp_path / "in").mkdir()
     for i in range(6):
-        csv.write_csv(table, tmp_path / "in" / f"{i}.csv")
-    run("fit", "in/0.csv", "--method", "platt", "-o", "p.json")
+        os.link(one_file, tmp_path / "in" / f"{i}.csv")
+    shutil.copy(one_file.with_name("p.json"), tmp_path / "p.json")
     return tmp_path
 
 
