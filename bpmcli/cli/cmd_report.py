@@ -99,9 +99,10 @@ def _task(
 
     options = details.resolve()
     wanted = Requested(interval=LEVEL, resamples=uncertainty.resamples, seed=seed)
-    cluster, names = uncertainty.cluster, tuple(calibration_errors())
+    cluster, names = uncertainty.cluster, tuple(dict.fromkeys(["tce", *calibration_errors()]))
     measure = MeasureFile(read.resolve(cluster=cluster), names, options, wanted._replace(diagram=True))
-    groups = MeasureFile(read.resolve(by, cluster), ("tce",), options, wanted) if by else None
+    of_groups = MeasureFile(read.resolve(by, cluster), ("tce",), options, wanted._replace(verdict=True))
+    groups = of_groups if by else None
     compare = None
     if calibration:
         contest = Contest(tuple(METHODS), REPAIR_SCORES, FitOptions(options), 10, 1, seed, ())

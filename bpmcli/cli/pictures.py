@@ -80,8 +80,11 @@ def _diagram(one: Measurement) -> Diagram:
         if event
         else f"says {says:.1f} %, is right {right:.1f} %"
     )
-    tce = record["metrics"].get("tce", {}).get("value")
-    return Diagram(title(record), one.diagram, figures + (f", tce {tce:.4f}" if tce is not None else ""), event)
+    tce = record["metrics"].get("tce", {})
+    if tce.get("value") is not None:
+        figures += f", tce {tce['value']:.4f}"
+        figures += f" ({tce['low']:.4f} to {tce['high']:.4f})" if tce.get("low") is not None else ""
+    return Diagram(title(record), one.diagram, figures, event)
 
 
 def _file_names(folder: str, names: Sequence[str]) -> list[str]:

@@ -15,6 +15,8 @@ from bpmcli.plots.panels import DIAGONAL, ROWS, two_storeys
 
 CURVE, POINT = COLOURS[1], COLOURS[0]
 BARS = 40
+MOST_DIGITS = 26
+"""Characters of all labels that fit side by side under the narrowest panel."""
 LARGEST = 90.0
 """Area of the largest bin's circle, in square points."""
 
@@ -77,17 +79,23 @@ def _bins(top: Any, found: Reliability, axis: Axis) -> None:
 def _frame(top: Any, axis: Axis, event: bool) -> None:
     top.plot([0, 1], [0, 1], color=DIAGONAL, linewidth=1, linestyle=":", zorder=1, label="perfect calibration")
     places, labels = axis.share(np.array(axis.ticks)).tolist(), [f"{t:g}" for t in axis.ticks]
-    top.set_xticks(places, labels)
+    _label_confidences(top, axis)
     top.set_yticks(places, labels)
     top.set_xlim(-0.02, 1.02)
     top.set_ylim(-0.02, 1.02)
     top.set_ylabel("event rate" if event else "accuracy")
 
 
+def _label_confidences(panel: Any, axis: Axis) -> None:
+    """Ticks of the horizontal axis; many long labels are turned, so that they do not touch."""
+    turned = {"rotation": 30, "ha": "right"} if sum(len(f"{t:g}") for t in axis.ticks) > MOST_DIGITS else {}
+    panel.set_xticks(axis.share(np.array(axis.ticks)).tolist(), [f"{t:g}" for t in axis.ticks], **turned)
+
+
 def _rows(below: Any, found: Reliability, axis: Axis, event: bool) -> None:
     share = 100 * found.rows_by_place(BARS)
     below.bar(np.arange(BARS) / BARS, share, width=0.95 / BARS, align="edge", color=ROWS, linewidth=0)
-    below.set_xticks(axis.share(np.array(axis.ticks)).tolist(), [f"{t:g}" for t in axis.ticks])
+    _label_confidences(below, axis)
     below.set_xlim(-0.02, 1.02)
     below.set_xlabel(f"{'P(y = 1)' if event else 'confidence'} ({found.n} rows)")
     below.set_ylabel("% of rows")

@@ -39,7 +39,7 @@ class ExamineFile:
     def __call__(self, item: Input) -> Examined:
         task = self.by_group or self.measure
         loaded = read_rows(item.path, task.options, mode=task.mode)
-        (whole,) = self.measure.measure(item.path, loaded.rows, loaded.notices, loaded.metadata)
+        (whole,) = self.measure.finish(item, loaded)
         groups: Sequence[Any] = ()
         if self.by_group:
             groups = self.by_group.measure(item.path, loaded.rows, (), {})
