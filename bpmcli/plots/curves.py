@@ -37,18 +37,21 @@ def draw_fits(path: str, fits: Sequence[FittedCurve]) -> None:
             _histograms(top, fit.sample, "paper")
             if fit.band:
                 label = f"{fit.method}: {100 * fit.band['level']:g} % band"
-                top.fill_between(
-                    fit.band["confidence"],
-                    fit.band["low"],
-                    fit.band["high"],
-                    color=OURS,
-                    alpha=0.3,
-                    linewidth=0,
-                    label=label,
-                )
-            top.plot(EAD_GRID, on_grid(fit.curve), color=OURS, linewidth=2.4, label=f"{fit.method}: fitted curve")
+                s = np.array(fit.band["confidence"])
+                low, high = (np.where(_has_rows(s, fit.sample), fit.band[end], np.nan) for end in ("low", "high"))
+                top.fill_between(s, low, high, color=OURS, alpha=0.3, linewidth=0, label=label)
+            g, inside = on_grid(fit.curve), _has_rows(EAD_GRID, fit.sample)
+            label = f"{fit.method}: fitted curve (dashed: no rows there)"
+            top.plot(EAD_GRID, np.where(inside, g, np.nan), color=OURS, linewidth=2.4, label=label)
+            top.plot(EAD_GRID, g, color=OURS, linewidth=1, linestyle=(0, (2, 2)), zorder=1)
             square(top)
             counts_below(below, fit.sample)
+
+
+def _has_rows(s: Floats, sample: Sample) -> np.ndarray:
+    """Which confidences lie between those of the first and of the last row."""
+    found: np.ndarray = (s >= sample.confidences[0]) & (s <= max(float(sample.confidences[-1]), 0.9995))
+    return found
 
 
 def draw_truth_curves(path: str, task: FitDraw, n: int, runs: int) -> None:

@@ -52,7 +52,8 @@ def draw_overlay(path: str, diagrams: Sequence[Diagram], style: PictureStyle = P
     with picture(path, 6.4, 6.6 + 0.22 * len(diagrams), style) as figure:
         top = figure.subplots()
         for diagram in diagrams:
-            label = shorten(os.path.basename(diagram.name)) + (f": {diagram.figures}" if diagram.figures else "")
+            figures = diagram.figures.replace("\n", " ")
+            label = shorten(os.path.basename(diagram.name)) + (f": {figures}" if figures else "")
             _curve(top, diagram.found, axis, look[diagram.name].color, label, look[diagram.name].linestyle)
         _frame(top, axis, diagrams[0].event)
         top.set_xlabel("P(y = 1)" if diagrams[0].event else "confidence")

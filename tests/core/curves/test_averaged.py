@@ -114,10 +114,12 @@ def test_bends_find_a_steep_step() -> None:
 
 def test_bends_are_named_when_the_rows_ask_for_them() -> None:
     few = drawn("D5", 300)
-    assert "no shape stood out (the best with a formula: " in fit_averaged(few).explain(few)
+    assert "no shape of curve stood out (the best with a formula: " in fit_averaged(few).explain(few)
     x = np.linspace(0.5, 2.5, 5000)
     stepped = sample_from_log_odds(x, (np.arange(5000) * 0.6180339887) % 1 < np.where(x < 1.5, 0.5, 0.9))
-    assert fit_averaged(stepped).explain(stepped).endswith("a curve without a formula carried 100 % of the weight")
+    assert (
+        fit_averaged(stepped).explain(stepped).endswith("shape of the curve: a curve without a formula (weight 100 %)")
+    )
     assert prior_share("bends") == pytest.approx(12 / 18.4)
 
 
@@ -187,7 +189,7 @@ def test_few_rows_leave_the_identity() -> None:
 def test_explanations_near_one_and_of_crossings() -> None:
     """Every confidence is 1; a curve that is above the diagonal, then below it; places that need more digits."""
     ones = sample_from_log_odds(np.full(200, 700.0), np.arange(200) % 4 > 0)
-    assert "over-confident throughout (by up to 0.2" in fit_averaged(ones).explain(ones)
+    assert "over-confident wherever most rows are (by up to 0.2" in fit_averaged(ones).explain(ones)
     rng = np.random.default_rng(0)
     x = rng.normal(1.5, 2, 40_000)
     crossing = sample_from_log_odds(x, rng.random(x.size) < sigmoid(0.4 * x))

@@ -43,7 +43,10 @@ NAMES = {
 
 
 def explain(curve: AveragedCurve, sample: Sample) -> str:
-    """For example: over-confident above 0.62 (by up to 0.08), ceiling 0.97; a power of s carried 71 % of the weight."""
+    """For example: over-confident above 0.62 (by up to 0.08), ceiling 0.97; shape of the curve: a power of s (…).
+
+    Ranges are those of the inner 99 % of the rows.
+    """
     parts = _directions(curve, sample) + _flats(curve, sample)
     for end, level in _ends(curve).items():
         if curve.end_weights.get(end, 0.0) > 0.5:
@@ -64,8 +67,8 @@ def _shape(curve: AveragedCurve) -> str:
     formulas = [other for other in weights if other != "bends"]
     prior = prior_share("bends")
     if shape == "bends" and weight * (1.0 - prior) < ASKED * prior * (1.0 - weight) and formulas:
-        return f"no shape stood out (the best with a formula: {NAMES[formulas[0]]})"
-    return f"{NAMES[shape]} carried {100 * weight:.0f} % of the weight"
+        return f"no shape of curve stood out (the best with a formula: {NAMES[formulas[0]]})"
+    return f"shape of the curve: {NAMES[shape]} (weight {100 * weight:.0f} %)"
 
 
 def _ends(curve: AveragedCurve) -> dict[str, float]:
@@ -124,7 +127,7 @@ def _run(s: Floats, gap: Floats, first: int, last: int, final: bool) -> str:
     # Near 1 every curve is close to the diagonal.
     to_top = final and (last == s.size - 1 or s[last] > NEAR_ONE)
     if first == 0 and to_top:
-        where = "throughout"
+        where = "wherever most rows are" if s.size == 1 else f"from {short_confidence(s[0])} up"
     elif to_top:
         where = f"above {short_confidence(s[first])}"
     elif first == 0:
