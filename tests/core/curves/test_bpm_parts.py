@@ -115,6 +115,7 @@ def test_one_outcome_is_a_flat_curve(family, outcome):
     flat = 40.0 if outcome else -40.0
     assert fit.curve.params == ((0.0, 0.0, -flat) if family is BETA else (flat, 0.0))
     assert (fit.evaluations, fit.converged, fit.optimizer) == (1, True, "newton")
+    assert isinstance(fit.objective, float)
     assert fit.objective == pytest.approx(1.0, abs=1e-15)
 
 
@@ -175,6 +176,12 @@ def test_starts_that_disagree_are_followed_by_all_others(monkeypatch):
     assert best.x.tolist() == [v + 100 for v in bpm.STARTS[3]]
 
 
+def test_starts_disagree_relative_to_their_value(monkeypatch):
+    solver = Solver(monkeypatch, 1e-4, 1e-4 * (1 + 1e-8), 0.7, 0.4, 0.6)
+    bpm._multi_start(constant(0.6), None, *BOX, FLAT)
+    assert len(solver.calls) == 5
+
+
 @pytest.mark.parametrize(("flat", "tried"), [(0.5, False), (0.499, True)])
 def test_the_flat_curve_is_tried_if_it_is_better(monkeypatch, flat, tried):
     solver = Solver(monkeypatch, 0.5, 0.5, 0.3)
@@ -190,6 +197,25 @@ def test_a_coarse_objective_is_searched_first(monkeypatch):
     assert [f for f, _ in solver.calls] == [coarse, coarse, fine]
     assert solver.calls[2][1] == tuple(v + 100 for v in bpm.STARTS[0])
     assert (best.value, best.evaluations) == (0.55, 30)
+
+
+def test_everything_but_the_last_step_is_on_the_coarse_objective(monkeypatch):
+    fine, coarse = constant(0.6), constant(0.2)
+    solver = Solver(monkeypatch, 0.5, 0.6, 0.5, 0.5, 0.5, 0.3, 0.25)
+    best = bpm._multi_start(fine, coarse, *BOX, FLAT)
+    assert [f for f, _ in solver.calls] == [coarse] * 6 + [fine]
+    assert (best.value, best.evaluations) == (0.25, 70)
+
+
+@pytest.mark.parametrize(("n", "asked"), [(62_000, [11, 1]), (5_000, [11])])
+def test_the_coarse_bins_are_those_of_the_smallest_bin_count(monkeypatch, n, asked):
+    made, given = [], []
+    kept = bpm.scheme_bins, bpm._multi_start
+    monkeypatch.setattr(bpm, "scheme_bins", lambda sample, counts: made.append(counts.size) or kept[0](sample, counts))
+    monkeypatch.setattr(bpm, "_multi_start", lambda f, coarse, *more: given.append(coarse) or kept[1](f, coarse, *more))
+    fit_bpm(drawn(n))
+    assert made == asked
+    assert (given[0] is None) == (asked == [11])
 
 
 @pytest.mark.parametrize("name", ["beta", "logit-log"])
@@ -286,13 +312,18 @@ def test_what_counts_as_the_simplexs_optimum(curvature, where, optimal, inside):
     assert found.value == f(found.x)[0]
 
 
-def test_a_simplex_that_stopped_early_is_not_optimal():
-    def f(theta):  # the gradient says that a Newton step would gain 1e-6
+@pytest.mark.parametrize(
+    ("gain", "curvature", "optimal"),
+    [(0.6e-9, 2.0, True), (1.2e-9, 2.0, False), (0.0, 0.0, True), (0.0, -0.01, False), (1e-6, 2.0, False)],
+)
+def test_a_simplex_is_optimal_if_a_newton_step_gains_nothing(gain, curvature, optimal):
+    def f(theta):
         d = theta - 5.0
-        return float(d @ d), np.array([2e-3, 0.0, 0.0]), 2 * np.eye(3)
+        return float(d @ d), np.array([2 * math.sqrt(gain), 0.0, 0.0]), np.diag([2.0, 2.0, curvature])
 
-    found, _ = bpm._nelder_mead(f, np.full(3, -1e3), np.full(3, 1e3))
-    assert not found.converged
+    found, inside = bpm._nelder_mead(f, np.full(3, -1e3), np.full(3, 1e3))
+    assert (found.converged, inside) == (optimal, True)
+    assert bpm._nelder_mead(f, np.full(3, -1e3), np.array([4.0, 1e3, 1e3]))[1] is False
 
 
 def test_saturated_log_odds_fall_back_on_the_flat_curve():
