@@ -76,7 +76,7 @@ def test_pooling_merges_group_by_group(run):
         write(f"in/{i}.parquet", seed=i)
         run("summarize", f"in/{i}.parquet", "--by", "device", "-o", f"cells/{i}.parquet")
     run("summarize", "cells", "-o", "all.parquet")
-    by = ("--by", "device", "-q", "-f", "json")
+    by = ("--by", "device", "-q", "-f", "json", "-m", "ece", "-m", "smece", "-m", "tce-bpm")
     pooled = results(run("metrics", "in", "--pool", "--summary", *by).out)
     assert sum(r["n"] for r in pooled.values()) == 2700
     assert results(run("metrics", "cells", "--pool", *by).out) == pooled

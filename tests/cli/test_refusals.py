@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import arrays
 
+from bpmcli.io.formats import jsonl_file
 from bpmcli.io.readers import SUMMARY_KEY
 
 Run = Callable[..., Any]
@@ -199,20 +200,22 @@ def test_few_resamples_give_no_interval(run: Run) -> None:
     assert "between 20 and" in run("compare", "metrics", VAL, TEST, "--paired", "--resamples", 1, code=2).err
 
 
-def test_a_number_too_large_is_found_in_its_row(run: Run) -> None:
-    for row, number in ((3, "1e999"), (150_000, "-1e999")):
-        lines = ['{"confidence": 0.5, "hit": 1}'] * 150_001
+def test_a_number_too_large_is_found_in_its_row(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jsonl_file, "BLOCK", 1 << 16)
+    for row, number in ((3, "1e999"), (5_000, "-1e999")):
+        lines = ['{"confidence": 0.5, "hit": 1}'] * 5_001
         lines[row - 1] = f'{{"confidence": {number}, "hit": 1}}'
         Path("x.jsonl").write_text("\n".join(lines))
         ran = run("metrics", "x.jsonl", code=3)
         assert f"holds {number}, which is too large for a number (row {row})" in ran.err
 
 
-def test_rows_of_jsonl_are_counted_from_one(run: Run) -> None:
+def test_rows_of_jsonl_are_counted_from_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jsonl_file, "BLOCK", 1 << 16)
     good, bad = '{"confidence": 0.5, "hit": 1}\n', '{"confidence": 0.5, "confidence": 0.6, "hit": 1}\n'
     Path("x.jsonl").write_text(good + bad)
     assert "specified twice in row 2" in run("metrics", "x.jsonl", code=3).err
-    Path("x.jsonl").write_text(good * 300_000 + bad)  # where a block begins is not known
+    Path("x.jsonl").write_text(good * 5_000 + bad)  # where a block begins is not known
     error = run("metrics", "x.jsonl", code=3).err
     assert "specified twice" in error
     assert "in row" not in error
