@@ -107,6 +107,8 @@ def skipped(tree: ast.AST) -> set[int]:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             arguments = [*node.args.args, *node.args.kwonlyargs, *node.args.posonlyargs]
             parts = [node.returns, *(a.annotation for a in arguments), *node.decorator_list]
+        elif isinstance(node, ast.ClassDef):
+            parts = [*node.decorator_list]
         elif isinstance(node, ast.AnnAssign):
             parts = [node.annotation]
         elif (

@@ -254,6 +254,14 @@ def test_noise_floor_is_a_summary_of_the_draws():
     )
 
 
+def test_a_draw_that_scores_as_high_counts():
+    sure = sample_from_confidences(np.ones(50), np.ones(50))  # every draw is all correct, and every error is 0
+    floor = noise_floor(sure, ["ece"], MetricOptions(), runs=5)["ece"]
+    assert floor is not None
+    assert floor.high == pytest.approx(0.0, abs=1e-12)
+    assert floor.p_value == 1.0
+
+
 def test_noise_floor_of_a_metric_that_cannot_be_computed():
     few = sample_from_confidences(*drawn(20))
     assert noise_floor(few, ["tce-bpm"], MetricOptions(), runs=2) == {"tce-bpm": None}
