@@ -91,6 +91,10 @@ def fit_ets(rows: Rows, options: FitOptions) -> Fitted:
     return Fitted(Ensemble(fit.temperature, *mixture.tolist(), floor=fit.floor), report, fit.notices)
 
 
+STEEPEST = 1e150
+"""Ratios of probabilities are cut off here: their squares must stay finite. Such weights are far from the minimum."""
+
+
 def _mixture_objective(
     likelihood: ScaledLikelihood, temperature: float
 ) -> Callable[[Floats], tuple[float, Floats, Floats]]:
@@ -104,8 +108,8 @@ def _mixture_objective(
 
     def objective(mixture: Floats) -> tuple[float, Floats, Floats]:
         mixed = mixture @ parts
-        with np.errstate(divide="ignore", invalid="ignore"):
-            shares = parts / mixed
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            shares = np.minimum(parts / mixed, STEEPEST)
             value = float(mixture.sum() - each @ np.log(mixed))
         return value, 1.0 - shares @ each, (shares * each) @ shares.T
 
