@@ -94,25 +94,54 @@ def fail(text: str) -> None:
 
 def progress(items: Iterable[T], total: int, what: str) -> Iterable[T]:
     """The items, with a bar on a terminal once they have taken half a second."""
-    if quiet or total < 2 or not sys.stderr.isatty():
+    if quiet or not sys.stderr.isatty():
         return items
-    return _with_bar(items, total, what)
+    return _with_bar(items, _Bar(total, what))
 
 
-def _with_bar(items: Iterable[T], total: int, what: str) -> Iterator[T]:
-    started, bar, task = time.monotonic(), None, None
+def _with_bar(items: Iterable[T], bar: _Bar) -> Iterator[T]:
+    from bpmcli.io import batches
+
+    batches.watch = bar.rows
     try:
-        for done, item in enumerate(items):
-            if bar is None and time.monotonic() - started > PROGRESS_AFTER:
-                bar = _bar()
-                bar.start()
-                task = bar.add_task(what, total=total)
-            if bar is not None:
-                bar.update(task, completed=done)
+        for done, item in enumerate(items, 1):
+            bar.move(done)
             yield item
     finally:
-        if bar is not None:
-            bar.stop()
+        batches.watch = None
+        bar.stop()
+
+
+class _Bar:
+    """A bar over several inputs that also moves within each of them, as far as its rows are counted."""
+
+    def __init__(self, total: int, what: str) -> None:
+        self.total, self.what, self.done = total, what, 0
+        self.started = time.monotonic()
+        self.shown: Any = None
+        self.task: Any = None
+
+    def move(self, done: int) -> None:
+        """So many inputs are done."""
+        self.done = done
+        self._show(float(done), self.what)
+
+    def rows(self, read: int, known: int | None) -> None:
+        """So many rows of the next input are read, of those that are known to be there."""
+        share = min(read / known, 1.0) if known else 0.0
+        self._show(self.done + share, f"{self.what}, row {read:,}")
+
+    def stop(self) -> None:
+        if self.shown is not None:
+            self.shown.stop()
+
+    def _show(self, completed: float, what: str) -> None:
+        if self.shown is None and time.monotonic() - self.started > PROGRESS_AFTER:
+            self.shown = _rich_bar()
+            self.shown.start()
+            self.task = self.shown.add_task(what, total=self.total, done=0)
+        if self.shown is not None:
+            self.shown.update(self.task, completed=completed, description=what, done=self.done)
 
 
 def reading(items: Iterator[T], total: int) -> Iterator[T]:
@@ -120,9 +149,10 @@ def reading(items: Iterator[T], total: int) -> Iterator[T]:
     return iter(progress(items, total, "reading"))
 
 
-def _bar() -> Any:
+def _rich_bar() -> Any:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    count = TextColumn("{task.fields[done]}/{task.total:.0f}")
+    columns = (TextColumn("{task.description}"), BarColumn(), count, TimeRemainingColumn())
     return Progress(*columns, console=Console(stderr=True), transient=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,11 @@ from bpmcli.io.outcomes import others
 
 RAGGED_VALUES = 1 << 22
 """Lists of different lengths become matrices of at most this many values: one long list must not pad all others."""
+
+
+watch: Callable[[int, int | None], None] | None = None
+"""Told after every batch how many rows were read and how many there are, if that is known. The command line sets it
+while it shows a progress bar."""
 
 
 def complete_batches(
@@ -35,6 +40,8 @@ def complete_batches(
     names = layout.names if outcomes else [*layout.scores, *([layout.group] if layout.group else [])]
     wanted = set(names)
     for batch in reader.batches(names, [n for n in layout.numeric if n in wanted], rest):
+        if watch is not None:
+            watch(batch.start + batch.n, reader.n_rows)
         batch = _empty_is_missing(batch)
         if not outcomes and layout.group and layout.group in batch.nulls:
             batch = _without_group(batch, layout.group)

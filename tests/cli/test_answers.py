@@ -144,13 +144,26 @@ def test_colour_on_demand_only(run, monkeypatch):
 # Metrics that disagree
 
 
+def test_ties_are_named_as_a_cause():
+    rng = np.random.default_rng(0)
+    values = np.linspace(0.5, 0.98, 20)
+    place = rng.integers(0, 20, 4000)
+    hits = rng.random(4000) < np.clip(values[place] + 0.08 * (-1.0) ** place, 0, 1)
+    sample = sample_from_confidences(values[place], hits)
+    (sentence,) = disagreements(sample, {"ece": 0.03, "ece-sweep": 0.04}, 0.0376, 0.0616, MetricOptions())
+    assert sentence.startswith("ece = 0.0300 lies below the interval of tce: only 20 different confidences occur")
+    smooth = sample_from_confidences(rng.random(4000), hits)
+    (sentence,) = disagreements(smooth, {"ece": 0.03}, 0.0376, 0.0616, MetricOptions())
+    assert sentence.endswith("over- and under-confidence cancel within bins.")
+
+
 def test_disagreements_name_their_cause():
     rng = np.random.default_rng(0)
     s = np.concatenate([rng.uniform(0.5, 0.7, 6000), rng.uniform(0.9, 0.99, 6000)])
     true = np.where(s < 0.8, s + 0.1, s - 0.1)  # under-confident below, over-confident above
     sample = sample_from_confidences(s, rng.random(s.size) < true)
     options = MetricOptions()
-    values = {name: found.value for name, found in measure(sample, ["ece", "ece-debiased", "ks"], options).items()}
+    values = {name: found.value for name, found in measure(sample, ["ece-debiased", "ks"], options).items()}
     (sentence,) = disagreements(sample, values, 0.09, 0.11, options)
     assert sentence.startswith("ks = 0.0")
     assert "cancel" in sentence

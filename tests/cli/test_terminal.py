@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import sys
 
+import numpy as np
 import pytest
 
 from bpmcli.cli import console, render
@@ -63,3 +65,30 @@ def test_blocks_of_a_split_table_repeat_input_and_group(narrow: None, monkeypatc
     assert text.count("group") == text.count("north") == text.count("south") == blocks
     render.show("table", render.Table(["", "value"], [["n", 1]], title), None)
     assert out.getvalue().count(title) == 2  # not folded to the table's width
+
+
+def test_the_bar_moves_within_a_file(run, monkeypatch):
+    """Rows that are read move the bar, and nothing is watched after it."""
+    from bpmcli.io import batches
+
+    moves: list[float] = []
+
+    class Shown:
+        def start(self) -> None: ...
+        def stop(self) -> None: ...
+        def add_task(self, what: str, total: int, done: int) -> int:
+            return 0
+
+        def update(self, task: int, completed: float, description: str, done: int) -> None:
+            moves.append(completed)
+
+    for name in ("a.npz", "b.npz"):
+        np.savez(name, confidence=np.full(200_000, 0.9), hits=np.ones(200_000))
+    monkeypatch.setattr(console, "PROGRESS_AFTER", -1.0)
+    monkeypatch.setattr(console, "_rich_bar", Shown)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    run("metrics", "a.npz", "b.npz", "-m", "ece")
+    assert moves == sorted(moves)
+    assert moves[-1] == 2
+    assert len(moves) >= 4  # the rows of each file, and each file
+    assert batches.watch is None

@@ -6,6 +6,8 @@
   (`--density empirical`) lies inside the interval, the Beta distribution is the cause; otherwise its curve is.
 - **ks** adds signed gaps, and over- and under-confidence cancel: it can only lie below.
 - **ece, ece-sweep** count noise as error: the cause, if ece lies above the interval and ece-debiased does not.
+  If they lie below, gaps of opposite signs cancel within bins. Ties are the cause where most confidences are shared:
+  an equal-mass bin then cuts through rows with the same confidence and joins parts of neighbouring ones.
 """
 
 from __future__ import annotations
@@ -13,9 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from bpmcli.core.data.sample import Sample
 from bpmcli.core.metrics.registry import MetricOptions, measure
 from bpmcli.core.metrics.verdict import verdict
+
+ROWS_PER_TIE = 10
+"""With at least so many rows per different confidence, most rows are tied."""
 
 
 def answer(sample: Sample, target: str, measured: dict[str, Any], options: MetricOptions) -> dict[str, Any]:
@@ -40,7 +47,12 @@ def disagreements(
     `values` are the metrics that were measured, `low` and `high` the limits of the interval.
     """
     outside = {name: value for name, value in values.items() if value is not None and not low <= value <= high}
-    return [*_tce_bpm(sample, outside, low, high, options), *_ks(outside, low), *_noise(outside, values, high)]
+    return [
+        *_tce_bpm(sample, outside, low, high, options),
+        *_ks(outside, low),
+        *_noise(outside, values, high),
+        *_within_bins(sample, outside, low),
+    ]
 
 
 def _tce_bpm(
@@ -71,3 +83,19 @@ def _noise(outside: Mapping[str, float], values: Mapping[str, float | None], hig
         found = " and ".join(f"{name} = {outside[name]:.4f}" for name in above)
         verb = "lie" if len(above) > 1 else "lies"
         yield f"{found} {verb} above the interval of tce: noise within bins counts as error; ece-debiased corrects it."
+
+
+def _within_bins(sample: Sample, outside: Mapping[str, float], low: float) -> Iterator[str]:
+    below = [name for name in ("ece", "ece-sweep") if outside.get(name, low) < low]
+    if not below:
+        return
+    found = " and ".join(f"{name} = {outside[name]:.4f}" for name in below)
+    verb = "lie" if len(below) > 1 else "lies"
+    distinct = 1 + int(np.count_nonzero(np.diff(sample.log_odds)))
+    if distinct * ROWS_PER_TIE <= sample.n:
+        yield (
+            f"{found} {verb} below the interval of tce: only {distinct} different confidences occur, and bins that cut "
+            "through such ties join neighbouring ones, whose errors cancel."
+        )
+    else:
+        yield f"{found} {verb} below the interval of tce: over- and under-confidence cancel within bins."
