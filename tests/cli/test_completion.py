@@ -92,8 +92,24 @@ def test_columns_never_disturb_the_prompt(tmp_path, capsys):
     assert capsys.readouterr().out == "good\n"
 
 
+def test_columns_of_nested_tables(tmp_path):
+    pa, pq, feather = (pytest.importorskip(f"pyarrow{name}") for name in ("", ".parquet", ".feather"))
+    struct = [{"u": 1, "v": {"w": [2]}}] * 2
+    columns = {"a": [1, 2], "ü b": ["x", "y"], "probs": [[0.1, 0.9], [0.2, 0.8]], "s": struct, "last": [None, 1.5]}
+    table = pa.table({**columns, **{f"c{i}": [1.0, 2.0] for i in range(40)}})
+    pq.write_table(table, tmp_path / "t.parquet")
+    feather.write_feather(table, tmp_path / "t.feather")
+    for name in ("t.parquet", "t.feather"):
+        assert column_names(str(tmp_path / name)) == table.column_names
+        whole = (tmp_path / name).read_bytes()
+        for cut in (1, 9, 100, len(whole) // 2):
+            (tmp_path / name).write_bytes(whole[:-cut] + whole[-8:])
+            main([str(tmp_path / name)])  # prints what it can and never fails
+
+
 def test_columns_import_next_to_nothing():
-    code = "import sys; from bpmcli.column_names import main; main(['x.csv']); print({'numpy', 'typer', 'pyarrow'} & set(sys.modules))"
+    parquet = SAMPLE_DATA / "digits_overconfident.parquet"
+    code = f"import sys; from bpmcli.column_names import main; main(['{parquet}']); print({{'numpy', 'typer', 'pyarrow'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
     assert done.stdout.endswith("set()\n")
 
