@@ -98,6 +98,17 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(every[:SHOWN]) + more
 
 
+def _numbered(columns: Iterable[ColumnInfo]) -> str:
+    """The prefix of numbers in columns like score_0, score_1, …; empty if there is none, or more than one."""
+    found: dict[str, set[int]] = {}
+    for column in columns:
+        parts = re.fullmatch(r"(.*?[^\W\d_])_?(\d{1,6})", column.name)
+        if parts and column.width is None and column.kind in "fiu":
+            found.setdefault(parts[1], set()).add(int(parts[2]))
+    runs = [name for name, numbers in found.items() if len(numbers) > 1 and max(numbers) - min(numbers) < len(numbers)]
+    return runs[0] if len(runs) == 1 else ""
+
+
 class ColumnChoice:
     """Finds the column for a role."""
 
@@ -150,12 +161,13 @@ class ColumnChoice:
         raise self._none_found()
 
     def _by_prefix(self, prefixes: Sequence[str]) -> Spread | None:
-        found = (prefixed(prefix, self.columns) for prefix in prefixes)
+        single = [name for name, column in self.columns.items() if column.width is None]
+        found = (prefixed(prefix, single) for prefix in prefixes)
         return next((spread for spread in found if spread), None)
 
     def _label_for(self, scores: str) -> str:
         """The option that names the labels of an array of scores, where their names do not say so themselves."""
-        if self.one("label"):
+        if scores not in self.columns or self.one("label"):
             return ""
         rows = self.columns[scores].rows
         words = re.split(r"[^a-z0-9]+", scores.lower())
@@ -173,6 +185,13 @@ class ColumnChoice:
             label = self._label_for(name)
             return DataError(
                 f"'{name}' could be logits or probabilities", f"say --logits {name}{label} or --probs {name}{label}"
+            )
+        numbered = _numbered(self.columns.values())
+        if numbered:
+            label = self._label_for(f"{numbered}_")
+            return DataError(
+                f"columns of '{numbered}' could be logits or probabilities (found: {listed(self.columns)})",
+                f"say --logits {numbered}{label} or --probs {numbered}{label}",
             )
         return DataError(
             f"no column with scores (found: {listed(self.columns)})",

@@ -64,6 +64,8 @@ def _reader_of_file(path: str, suffix: str, size: int) -> type[Reader]:
     head = _head(path, size)
     if suffix in LOG_SUFFIXES and head is not None and (log := _log(head)) is not None:
         return log
+    if suffix == ".eval":  # only Inspect writes such files: its reader says what is wrong with this one
+        return _inspect()
     if named is not None and (head is None or not head.strip() or named.recognises(head)):
         return named
     return _by_content_or_suffix(head, named, suffix)
@@ -99,6 +101,12 @@ def _folder(path: str) -> Reader:
     if is_dataset(path):
         return ArrowStreamReader(path)
     raise DataError("is a directory")
+
+
+def _inspect() -> type[Reader]:
+    from bpmcli.io.logs.inspect_log import InspectLog
+
+    return InspectLog
 
 
 def _log(head: bytes) -> type[Reader] | None:

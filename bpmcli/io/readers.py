@@ -95,7 +95,7 @@ def read_rows(
         parts = [part.rows for part in streamed]
         parts = _of_one_width(parts) if distributions else parts
         if not sum(part.log_odds.size for part in parts):
-            raise DataError("no rows")
+            raise DataError("no rows", "is the file complete?")
         rows = parts[0] if len(parts) == 1 else pool(parts)
         if rows.scores is None and 0 < keep_scores < odd["scores"] and odd["classes"] > 1:
             odd["classes-unchecked"] = odd["scores"]

@@ -93,7 +93,7 @@ class ApplyFile:
                 counts["below"] += done.below
                 counts.update({f"unseen:{name}": count for name, count in done.unseen.items()})
             if not n:
-                raise DataError("no rows")
+                raise DataError("no rows", "is the file complete?")
             others = source.file_arrays(layout.scores[0])
             left_out = [] if out.carry(source, others) else others
         rows = labelled_rows(path, options) if fresh else None

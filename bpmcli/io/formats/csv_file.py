@@ -73,7 +73,7 @@ class CsvReader(TextReader):
             at = f" (line {line[1]})" if line else ""
             raise DataError(f"is not text (UTF-8){at}", "save it as UTF-8: iconv -f latin1 -t utf-8") from None
         if "Empty CSV" in text:
-            raise DataError("no rows") from None
+            raise DataError("no rows", "is the file complete?") from None
         if "straddling" in text or "block_size" in text:
             raise DataError(f"has a line of more than {BLOCK >> 20} MB", "is it csv?") from None
         where = re.search(r"In CSV column #(\d+): .*?conversion error to (\w+): invalid value '(.*?)'", text)

@@ -66,7 +66,7 @@ def _table(document: Any) -> Any:
     if len(lengths) != 1:
         raise DataError("has columns of different lengths", HINT)
     if not lengths.pop():
-        raise DataError("no rows")
+        raise DataError("no rows", "is the file complete?")
     return pa.table({name: _column(values) for name, values in columns.items()})
 
 

@@ -79,7 +79,7 @@ class JsonlReader(TextReader):
 
     def schema(self) -> Any:
         if self.size() == 0:
-            raise DataError("no rows")
+            raise DataError("no rows", "is the file complete?")
         try:
             with self._open(None) as (reader, _):
                 return reader.schema
