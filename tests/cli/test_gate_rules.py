@@ -240,5 +240,40 @@ def test_a_comparison_is_prepared_only_where_it_is_needed():
     assert with_baselines(wanted, rises, None, False, 2).keep == rows_to_keep(2)
 
 
-def test_without_a_baseline_nothing_is_loaded():
+def test_without_a_baseline_nothing_is_loaded(tmp_path: Path):
     assert ci_gate.before(Limits(), {}) is None
+    with pytest.raises(DataError, match="no such file"):
+        ci_gate.before(Limits(baseline=str(tmp_path / "nope.json")), {})
+
+
+KS = [Limit("ks", 0.1)]
+
+
+def test_paths_have_limits_of_their_own():
+    limits = Limits(above=ECE, below=ECE, paths=(("/in/*.npz", (KS, None, None)), ("/in/b*", (None, KS, KS))))
+    assert limits.at("/elsewhere/a.npz") == limits
+    first, second = limits.at("/in/a.npz"), limits.at("/in/b.npz")
+    assert (first.above, first.below, first.rises) == (KS, ECE, ())
+    assert (second.above, second.below, second.rises) == (KS, KS, KS)  # both patterns match
+    assert limits.names() == ["ece", "ece", "ks", "ks", "ks"]
+    assert Limits().names() == []
+
+
+@pytest.mark.parametrize(
+    ("own", "interval"), [((KS, None, None), 0.9), ((None, KS, None), 0.9), ((None, None, KS), 0.0)]
+)
+def test_limits_of_paths_need_intervals_too(own, interval):
+    limits = Limits(paths=(("/in/*", own),))
+    assert with_levels(limits, 0.0, 0.95).interval == pytest.approx(interval)
+    assert with_levels(limits, 0.0, None).interval == pytest.approx(0.9 if own[1] else 0.0)
+    assert with_levels(Limits(), 0.0, None).interval == 0.0
+    assert with_levels(Limits(above=ECE), 0.0, 0.6).interval == pytest.approx(0.2)
+
+
+def test_only_the_increase_of_a_calibration_error_has_a_known_uncertainty():
+    from bpmcli.tasks.measure import Requested
+
+    limits = Limits(paths=(("/in/*", (None, None, KS)),), rises=ECE, confidence=0.95)
+    assert with_baselines(Requested(), limits, {"results": []}, True, 0).against.names == ["ece", "ks"]
+    with pytest.raises(UsageError, match="does not know how uncertain an increase of brier is"):
+        with_baselines(Requested(), limits._replace(rises=[Limit("brier", 1)]), {"results": []}, True, 0)
