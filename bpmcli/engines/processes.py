@@ -125,11 +125,11 @@ def _how(code: int | None) -> str:
 
 @contextmanager
 def interrupts_held(signals: set[signal.Signals]) -> Iterator[None]:
-    """Block these signals until the end of the block; processes started meanwhile inherit that."""
+    """Holds these signals back inside a `with` statement; processes that are started inside hold them back too."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    # Started by the first worker otherwise, and it lets signals through.
+    # Otherwise the first worker would start the resource tracker, which unblocks signals again.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
@@ -139,7 +139,7 @@ def interrupts_held(signals: set[signal.Signals]) -> Iterator[None]:
 
 
 def _await(workers: Sequence[_Worker]) -> list[_Worker]:
-    """Those that are still running after the time of grace."""
+    """Waits for workers to end, and returns those that still run after GRACE seconds."""
     running = {worker.process.sentinel: worker for worker in workers if worker.process.is_alive()}
     end = monotonic() + GRACE
     while running and (gone := wait(list(running), max(0.0, end - monotonic()))):
@@ -160,7 +160,7 @@ def _stop(workers: Sequence[_Worker]) -> None:
 
 
 def _serve(pipe: Connection, function: Callable[[Any], Any]) -> None:
-    """In a worker: results of every item of every list, until there is none."""
+    """Runs in a worker: receives lists of items and sends the result of every item, until None comes."""
     _start_worker()
     pipe.send(None)  # ready
     while (items := pipe.recv()) is not None:
@@ -169,13 +169,13 @@ def _serve(pipe: Connection, function: Callable[[Any], Any]) -> None:
             try:
                 result = function(item)
             except SystemExit:
-                os._exit(TERMINATED)  # by now the temporary files are gone
+                os._exit(TERMINATED)  # the temporary files have been removed by now
             finally:
                 _busy.clear()
             try:
                 pipe.send(result)
             except BrokenPipeError:
-                os._exit(TERMINATED)  # the parent has gone
+                os._exit(TERMINATED)  # the parent process has ended
             except Exception as error:
                 pipe.send(BpmError(f"internal error: a result cannot be sent: {error}"))
 
@@ -183,7 +183,7 @@ def _serve(pipe: Connection, function: Callable[[Any], Any]) -> None:
 def _start_worker() -> None:
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "1")
-    # Ctrl-C reaches every process of a terminal; only the parent reacts to it.
+    # Ctrl-C reaches every process of a terminal, but only the parent should react to it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _leave)
     if hasattr(signal, "pthread_sigmask"):

@@ -49,7 +49,7 @@ def draw_fits(path: str, fits: Sequence[FittedCurve]) -> None:
 
 
 def _has_rows(s: Floats, sample: Sample) -> np.ndarray:
-    """Which confidences lie between those of the first and of the last row."""
+    """Which confidences lie between the lowest and the highest confidence of the rows."""
     found: np.ndarray = (s >= sample.confidences[0]) & (s <= max(float(sample.confidences[-1]), 0.9995))
     return found
 

@@ -24,7 +24,7 @@ SHOWN = 5
 """How many names a notice lists."""
 
 JUDGED_ROWS = 1_000_000
-"""Larger files are calibrated, but not judged."""
+"""With more rows than this a file is calibrated, but what changed is not reported."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Applied:
     mean_after: float
     notices: tuple[Notice, ...]
     judged: tuple[str, str] | None = None
-    """Before and after, in words, where the input has labels."""
+    """What the calibration changed, in words, if the input has labels."""
 
 
 @dataclass(frozen=True)

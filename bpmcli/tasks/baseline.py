@@ -23,13 +23,13 @@ from bpmcli.io.packed import pack, pack_bits, unpack, unpack_bits
 MOST_ROWS = 100_000
 """Rows of one input that a baseline keeps: a megabyte."""
 MOST_IN_ALL = 1_000_000
-"""Rows of all inputs together: a larger file would not be read again."""
+"""Rows of all inputs together that a baseline keeps, because a larger file could not be read again."""
 
 Record = Mapping[str, Any]
 
 
 def rows_to_keep(inputs: int) -> int:
-    """How many rows of each of so many inputs are kept."""
+    """How many rows of each input are kept if there are this many inputs."""
     return max(1, min(MOST_ROWS, MOST_IN_ALL // max(inputs, 1)))
 
 
@@ -171,7 +171,7 @@ def _same_rows(first: Rows, stored: Record, rows: Rows) -> Any:
         if theirs.size != ours.size or not np.array_equal(theirs[by_theirs], ours[by_ours]):
             return None
         if (np.diff(ours[by_ours]) == 0).any():
-            return None  # an id that occurs twice does not say which row is meant
+            return None  # an id that occurs twice cannot identify a row
         order = np.empty(ours.size, dtype=np.int64)
         order[by_theirs] = by_ours
         return order

@@ -16,7 +16,7 @@ from bpmcli.io.readers import Loaded, read_rows
 
 
 class Measurement(NamedTuple):
-    """The record of one input, or of a group of its rows, as JSON holds it, and its notices."""
+    """The record of one input, or of one group of its rows, as it appears in JSON, and its notices."""
 
     record: dict[str, Any]
     notices: tuple[Notice, ...]
@@ -40,7 +40,7 @@ class Requested(NamedTuple):
     """Axis of the diagram; chosen by the confidences if it is not named."""
     verdict: bool = False
     keep: int = 0
-    """Also keep what a later run needs to be compared with this one, and up to so many rows of it; 0: do not."""
+    """Keep what a later run needs for a comparison, with up to this many rows; 0 keeps nothing."""
     against: Any = None
     """An `Against` (tasks.baseline): the saved run to compare with."""
     classwise: bool = False
@@ -52,7 +52,7 @@ CALIBRATED = "calibrated"
 """The verdict that single classes might contradict."""
 EVERY_SCORE = 1 << 62
 QUICK_SCORES = 1 << 20
-"""Up to here whether single classes are calibrated is checked without being asked for: it takes a fifth of a second."""
+"""With at most this many scores the default run also checks single classes, which takes a fifth of a second."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -148,7 +148,7 @@ class MeasureFile:
         return with_reasons(measured, rows)
 
     def _add_classes(self, record: dict[str, Any], rows: Rows) -> None:
-        """The table of classes if it is asked for, and a look at single classes in the default run."""
+        """The table of classes if it was asked for; in the default run, whether single classes are miscalibrated."""
         from bpmcli.tasks import classes
 
         if self.requested.classwise:
