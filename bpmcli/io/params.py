@@ -9,6 +9,7 @@ from typing import Any
 
 from bpmcli.core.calibrators import METHODS, Calibrator
 from bpmcli.core.calibrators.grouped import Groups, load_groups
+from bpmcli.core.calibrators.recalibration import Recalibration
 from bpmcli.core.calibrators.spread import IN_PROPORTION, Spread
 from bpmcli.errors import BpmError, DataError
 from bpmcli.io.column_choice import InputOptions
@@ -49,6 +50,10 @@ class Params:
         if not known or not os.path.isfile(path) or is_stream(path) or os.path.getsize(path) > COMPARED_BYTES:
             return False
         return checksum(path) in known
+
+    def recalibration(self, allow_argmax_change: bool = False, exact: bool = False) -> Recalibration:
+        """What these parameters do to rows."""
+        return Recalibration(self.method, self.calibrator, self.groups, self.spread, allow_argmax_change, exact)
 
 
 def _remembered(options: InputOptions) -> dict[str, str]:

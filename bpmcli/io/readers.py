@@ -63,14 +63,9 @@ class RowsBatch(NamedTuple):
 
 
 def read_rows(
-    path: str,
-    options: InputOptions | None = None,
-    *,
-    distributions: bool = False,
-    mode: str = "exact",
-    missed: bool = False,
-    keep_scores: int = 0,
-) -> Loaded:
+    path: str, options: InputOptions | None = None, *, distributions: bool = False, mode: str = "exact",
+    missed: bool = False, keep_scores: int = 0,
+) -> Loaded:  # fmt: skip
     """All rows of a file. `distributions` keeps the scores of all classes as well, `missed` those of wrong rows.
 
     `keep_scores` keeps the scores of all classes as they are, for metrics, unless they are more than this many.
@@ -79,11 +74,8 @@ def read_rows(
     try:
         options = options or InputOptions()
         reader, options = open_input(path, options)
-        if (
-            SUMMARY_KEY in reader.metadata
-            or mode == "summary"
-            or (mode == "auto" and not distributions and is_large(reader))
-        ):
+        large = mode == "auto" and not distributions and is_large(reader)
+        if large or mode == "summary" or SUMMARY_KEY in reader.metadata:
             from bpmcli.io.summaries import load_summarised
 
             return load_summarised(reader, options, distributions)

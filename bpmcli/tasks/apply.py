@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bpmcli.core.calibrators.recalibration import Recalibration
 from bpmcli.core.data.notices import Notice, notice
 from bpmcli.core.data.sample import Floats, sigmoid
 from bpmcli.errors import BpmError, DataError
@@ -73,10 +72,7 @@ class ApplyFile:
         source.written_as = suffix or source.suffixes[0]
         options = options_for_apply(source, self.options.at(path), params)
         layout = understand(source, options, outcomes=False)
-        exact = layout.kind == "log_odds"
-        recalibrate = Recalibration(
-            params.method, params.calibrator, params.groups, params.spread, self.allow_argmax_change, exact
-        )
+        recalibrate = params.recalibration(self.allow_argmax_change, exact=layout.kind == "log_odds")
         n, before, after, fresh = 0, 0.0, 0.0, list[Floats]()
         whole = params.calibrator.needs_distribution or bool(params.groups) or layout.kind in ("logits", "probs")
         read = stream_rows(source, layout, options, counts, distributions=whole, rest=True, outcomes=False)

@@ -125,22 +125,10 @@ class ScaledLikelihood(NamedTuple):
                 raise DataError(f"the label's own logit is -inf (row {int(impossible.argmax()) + 1})")
             notices += (notice("label-impossible", count=int(impossible.sum())),)
             margin[impossible] = NEVER
-        weights = rows.weights
-        if weights is not None:
-            weights = weights * (n / float(np.sort(weights).sum()))
+        weights = None if rows.weights is None else rows.weights * (n / float(np.sort(rows.weights).sum()))
         lead = _mean(margin - average, weights)
-        return cls(
-            logits,
-            labels,
-            weights,
-            effective_n,
-            top,
-            margin,
-            lead,
-            incomplete > 0 or lowest <= -FARTHEST,
-            floor,
-            notices,
-        )
+        clipped = incomplete > 0 or lowest <= -FARTHEST
+        return cls(logits, labels, weights, effective_n, top, margin, lead, clipped, floor, notices)
 
     def at(self, log_scale: float) -> tuple[LikelihoodPass, Floats]:
         """One pass at τ = −log T, and the log-probability of each label.

@@ -1,0 +1,127 @@
+"""What `metrics` shows: its tables, the JSON document, notices and diagrams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bpmcli import __version__
+from bpmcli.cli import console
+
+Record = Mapping[str, Any]
+
+
+def show_results(
+    format_: str, measured: Sequence[Any], sort: str | None, options: Any, wanted: Any,
+    failures: Sequence[Any], gates: Sequence[Any],
+) -> list[Record]:  # fmt: skip
+    """Print all results, ranked if that was asked for, and return their records; jsonl has printed them already."""
+    records = [one.record for one in measured]
+    if records and format_ != "jsonl":
+        records = ranked_records(records, sort, format_) if sort else records
+        show_records(format_, records, document_of(options, records, failures, gates), wanted)
+    return records
+
+
+def show_records(format_: str, records: Sequence[Record], document: Mapping[str, Any], wanted: Any) -> None:
+    """Print the tables that were asked for, or the document as JSON."""
+    from bpmcli.cli.measurement_tables import CLASSES_SHOWN, bins, classes, measurements, shorten_inputs
+    from bpmcli.cli.render import show
+
+    by_eye = format_ in ("table", "markdown")
+    tables = [bins(records)] if wanted.bins_table else []
+    if wanted.classwise:
+        tables += [classes(records, most=CLASSES_SHOWN if by_eye else None)]
+    alone = wanted.bins_table and not (by_eye and (wanted.noise_runs or wanted.interval or wanted.classwise))
+    if (by_eye and not alone) or not tables:
+        tables.insert(0, measurements(records, wide=format_ == "csv", brief=console.quiet))
+    for number, table in enumerate(tables):
+        if number:
+            print()
+        show(format_, shorten_inputs(table) if by_eye and len(records) > 1 else table, document)
+    if wanted.noise_runs:
+        _explain_least_p_value(records, wanted.noise_runs)
+
+
+def _explain_least_p_value(records: Sequence[Record], runs: int) -> None:
+    """A note where a P-value is as small as the number of runs allows."""
+    least = 1 / (runs + 1)
+    found = [floor for record in records for floor in record["noise_floor"].values() if floor]
+    if any(floor["p_value"] is not None and floor["p_value"] <= least * (1 + 1e-9) for floor in found):
+        console.note(
+            f"note: {least:.5f} is the smallest P-value that {runs} runs can give; the true one may be smaller"
+        )
+
+
+def ranked_records(records: Sequence[Record], metric: str, format_: str) -> list[Record]:
+    """The records in the order of a metric, the best first."""
+    from bpmcli.cli.measurement_tables import rank
+
+    ranked: list[Record] = list(rank(records, metric))
+    if format_ in ("table", "markdown") and len(ranked) > 1:
+        known = any(record["tied"] is not None for record in ranked)
+        ties = "tied: its confidence interval overlaps that of the best" if known else "add --interval 0.95 to see ties"
+        console.note(f"ranked by {metric}, the best first; {ties}")
+    return ranked
+
+
+def show_notices(done: Sequence[Any], where: str) -> None:
+    """Notices that all groups of an input share are shown once."""
+    from bpmcli.cli.measurement_tables import title
+
+    shared = [n for n in done[0].notices if all(n in one.notices for one in done)]
+    if shared:
+        console.show_notices(shared, where)
+    for one in done:
+        if own := [n for n in one.notices if n not in shared]:
+            console.show_notices(own, title(one.record))
+        missing: dict[str, list[str]] = {}
+        for name, found in one.record["metrics"].items():
+            if found["value"] is None:
+                missing.setdefault(found["why_missing"], []).append(name)
+        for why, names in missing.items():
+            console.note(f"note: {title(one.record)}: no {', '.join(names)}: {why}")
+
+
+def document_of(
+    options: Any, records: Sequence[Record] = (), failures: Sequence[Any] = (), results: Sequence[Any] = ()
+) -> dict[str, Any]:
+    """The results as JSON holds them."""
+    from bpmcli.cli.ci_gate import SCHEMA, VERSION
+
+    return {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "tool": f"bpmcli {__version__}",
+        "options": as_json(options),
+        "results": records,
+        "failures": [{"input": name, "error": error.message} for name, error in failures],
+        "gates": [result._asdict() for result in results],
+    }
+
+
+def as_json(options: Any) -> dict[str, Any]:
+    """Options as a reader of JSON sees them: tuples are lists."""
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in options._asdict().items()}
+
+
+def show_diagrams(measured: Sequence[Any]) -> None:
+    """Print a reliability diagram of each measurement."""
+    from bpmcli.cli import diagram
+    from bpmcli.cli.measurement_tables import title
+    from bpmcli.cli.render import short, writing
+    from bpmcli.core.data.rows import EVENT
+
+    with writing():
+        for one in measured:
+            print(f"\n{short(title(one.record))}" if len(measured) > 1 else "")
+            diagram.show(one.diagram, one.record["target"] == EVENT)
+
+
+def draw(path: str, measured: Sequence[Any], overlay: bool, style: Any) -> None:
+    """Write reliability diagrams to a file, or to files in a folder, and say so."""
+    from bpmcli.cli.pictures import reliability
+
+    written = reliability(path, measured, overlay, style)
+    more = f" and {len(written) - 1} more" if len(written) > 1 else ""
+    console.note(f"wrote {written[0]}{more}")
