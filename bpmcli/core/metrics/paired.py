@@ -16,11 +16,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bpmcli.core.curves.averaged.mixture import averaged_mixture
+from bpmcli.core.curves.averaged.mixture import averaged_mixture, prior_share
 from bpmcli.core.data.categorical import Categorical
 from bpmcli.core.data.normal import normal_cdf, normal_quantile
 from bpmcli.core.data.rows import Rows
-from bpmcli.core.data.sample import Floats, Ints, make_room_for_hit
+from bpmcli.core.data.sample import Floats, Ints, make_room_for_hit, sigmoid
 from bpmcli.core.metrics.registry import METRICS, MetricOptions, measure
 from bpmcli.core.metrics.resamples import Resamples, joined, runs_of_cells
 from bpmcli.errors import DataError
@@ -55,7 +55,7 @@ class _Model:
         # A row of weight zero belongs to no cell; wherever it lands, it counts nothing.
         self.cell = np.maximum(np.searchsorted(rows.sample.log_odds[starts], x, side="right") - 1, 0)
         self.weights = None if rows.weights is None else rows.weights / rows.weights.max()
-        self.accuracy = averaged_mixture(rows.sample).curve(x)[0]
+        self.accuracy = _accuracy(rows, x)
         self.hits = rows.hits
 
     def resample(self, rows: Ints, hits: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
@@ -65,6 +65,17 @@ class _Model:
         mass = np.bincount(cell, weights, size).astype(np.float64)
         scale = self.sample.n / mass.sum()
         return mass * scale, np.bincount(cell, hits if weights is None else hits * weights, size) * scale
+
+
+def _accuracy(rows: Rows, x: Floats) -> Floats:
+    """The probability that each row is correct: by the fitted curve, or as stated if the rows speak for the identity.
+
+    A curve fitted to a calibrated model follows its noise, and more so where its error came out large. Outcomes drawn
+    from it make a standard error that grows with the difference, and `ks` would call 1 % of equal pairs different
+    instead of 5 %. So the identity is used unless the rows make it less likely than it was before them.
+    """
+    mixture = averaged_mixture(rows.sample)
+    return sigmoid(x) if mixture.share("identity") >= prior_share("identity") else mixture.curve(x)[0]
 
 
 def _joint_resamples(

@@ -66,6 +66,11 @@ class Mixture:
         kept = [(c, w) for c, w in zip(components, self.weights.tolist(), strict=True) if w > 0]
         return AveragedCurve(tuple(c for c, _ in kept), tuple(w for _, w in kept))
 
+    def share(self, shape: str) -> float:
+        """The share of the weight that a shape has, with any of its ends."""
+        kinds = [name for batch in self.batches for name, _ in batch.kinds]
+        return float(sum(w for name, w in zip(kinds, self.weights.tolist(), strict=True) if name == shape))
+
     @cached_property
     def rising_curve(self) -> AveragedCurve:
         """The same curve, held flat where it falls."""
