@@ -7,9 +7,11 @@ from typing import Any
 
 from bpmcli.errors import DataError
 from bpmcli.io.formats import reads, writes
+from bpmcli.io.formats.arrow_layout import file_batches
 from bpmcli.io.formats.reader import is_plain
 from bpmcli.io.formats.record_batches import ArrowReader
 from bpmcli.io.formats.table_writer import ArrowWriter
+from bpmcli.io.opening import open_bytes
 
 LARGEST_BATCH = 1 << 30
 """Record batches are read whole: one of more bytes than this is refused where all columns are needed."""
@@ -35,36 +37,27 @@ class ArrowFileReader(ArrowReader):
         return pa.ipc.open_file(raw, options=options)
 
     def schema(self) -> Any:
-        import pyarrow as pa
-
+        with open_bytes(self.path) as raw:
+            found = file_batches(raw)
+        self.n_rows = sum(batch.rows for batch in found if batch.is_rows)
+        self._largest = max((batch.size for batch in found), default=0)
         with self._opened() as raw, self._batches(raw, None) as f:
-            schema, count = f.schema, f.num_record_batches
-        fixed = [i for i, field in enumerate(schema) if pa.types.is_primitive(field.type)]
-        with self._opened() as raw, self._batches(raw, fixed[:1] or [0]) as f:
-            self.n_rows = sum(f.get_batch(i).num_rows for i in range(count)) if len(schema) else 0
-        self._count = count
-        return schema
+            return f.schema
 
     def record_batches(self, names: list[str] | None, numeric: Sequence[str]) -> Iterator[Any]:
         order = {name: i for i, name in enumerate(self.fields)}
         wanted = None if names is None else [order[name] for name in names]
-        if names is None and "://" not in self.path:
-            self._check_size()
+        if names is None and self._largest > LARGEST_BATCH:
+            raise DataError(
+                f"has record batches of {self._largest / 2**30:.1f} GiB, and at most {LARGEST_BATCH >> 30} GiB are "
+                "read at once",
+                "write smaller batches, or parquet",
+            )
         with self._opened() as raw, self._batches(raw, wanted) as f:
             for i in range(f.num_record_batches):
                 record = f.get_batch(i)
                 if record.num_rows:
                     yield record
-
-    def _check_size(self) -> None:
-        import os
-
-        size = os.path.getsize(self.path) // max(1, self._count)
-        if size > LARGEST_BATCH:
-            raise DataError(
-                f"has record batches of {size / 2**30:.1f} GiB, and at most {LARGEST_BATCH >> 30} GiB are read at once",
-                "write smaller batches, or parquet",
-            )
 
 
 @writes(".arrow", ".feather")

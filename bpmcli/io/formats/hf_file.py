@@ -10,6 +10,7 @@ from typing import Any
 
 from bpmcli.errors import DataError
 from bpmcli.io.formats import reads
+from bpmcli.io.formats.arrow_layout import stream_batches
 from bpmcli.io.formats.record_batches import ArrowReader
 
 HUGGING_FACE = b"huggingface"
@@ -52,13 +53,12 @@ class ArrowStreamReader(ArrowReader):
         return _shards(self.path) if os.path.isdir(self.path) else [self.path]
 
     def schema(self) -> Any:
+        self.n_rows = 0
+        for path in self._files():
+            with open(path, "rb") as raw:
+                self.n_rows += sum(batch.rows for batch in stream_batches(raw) if batch.is_rows)
         with self._stream(self._files()[0]) as stream:
             return stream.schema
-
-    def rows_at_most(self, enough: int) -> int:
-        if self.n_rows is None and sum(os.path.getsize(path) for path in self._files()) > enough:
-            self.n_rows = sum(record.num_rows for record in self.record_batches(None, ()))
-        return self.n_rows or 0
 
     def record_batches(self, names: list[str] | None, numeric: Sequence[str]) -> Iterator[Any]:
         for path in self._files():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from json.encoder import encode_basestring
 from typing import Any, ClassVar
 
 import numpy as np
@@ -135,18 +137,18 @@ class JsonlReader(TextReader):
         # From JSON to JSON nothing is converted: numbers of any size, texts that look like dates, mixed types.
         start = 0
         for rows in self._objects():
-            fields = list(dict.fromkeys(name for row in rows for name in row))
-            for name in fields:
+            found = _by_field(rows)
+            for name in found:
                 self.columns.setdefault(name, ColumnInfo(name, None, "U"))
             by_name = {name: self._typed(name, [row.get(name) for row in rows]) for name in names}
             batch = column_batch(by_name, len(rows), start, names, set(numeric))
-            passed = {name: Objects([row.get(name, ABSENT) for row in rows]) for name in fields if name not in numeric}
+            passed = {name: Objects(values) for name, values in found.items() if name not in numeric}
             yield batch._replace(passed=passed)
             start += len(rows)
 
     def _objects(self) -> Iterator[list[dict[str, Any]]]:
         """The lines as Python objects, about as many at a time as pyarrow would take."""
-        from bpmcli.io.formats.json_lines import lines_of
+        from bpmcli.io.formats.json_lines import lines_of, parsed
 
         rows: list[dict[str, Any]] = []
         size = 0
@@ -155,8 +157,8 @@ class JsonlReader(TextReader):
                 if not line.strip():
                     continue
                 try:
-                    row = json.loads(line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line)
-                except (ValueError, RecursionError):
+                    row = parsed(line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line)
+                except (ValueError, RecursionError, StopIteration):
                     raise DataError(f"line {number} is not valid JSON", "write every line in the same way") from None
                 if not isinstance(row, dict):
                     raise DataError(f"line {number} is not a JSON object", "every line is one object, in braces")
@@ -190,6 +192,17 @@ class JsonlReader(TextReader):
         return list(json.loads(first or b"{}")), lines
 
 
+def _by_field(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """The values of every field; ABSENT where an object does not have it."""
+    names = list(rows[0])
+    if all(list(row) == names for row in rows):
+        return {
+            name: list(values) for name, values in zip(names, zip(*map(dict.values, rows), strict=True), strict=True)
+        }
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return {name: [row.get(name, ABSENT) for row in rows] for name in names}
+
+
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -201,7 +214,7 @@ class JsonlWriter(TextWriter):
 
     def prepare(self, name: str, values: Any) -> list[Any]:
         if isinstance(values, Objects):
-            return [value if value is ABSENT else json_text(value) for value in values.values]
+            return json_texts(values.values)
         found = super().prepare(name, values)
         if isinstance(values, np.ndarray) and values.ndim == 1:
             if values.dtype.kind == "f" and np.isfinite(values).all():
@@ -212,12 +225,29 @@ class JsonlWriter(TextWriter):
 
     def put(self, columns: Mapping[str, Any]) -> None:
         keys = [json.dumps(name, ensure_ascii=False) + ": " for name in columns]
-        for values in zip(*columns.values(), strict=True):
-            line = ", ".join([key + value for key, value in zip(keys, values, strict=True) if value is not ABSENT])
-            try:
-                self.file.write("{" + line + "}\n")
-            except UnicodeEncodeError:  # half of a surrogate pair, which UTF-8 cannot hold and JSON writes as \\udxxx
-                self.file.write("{" + SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", line) + "}\n")
+        rows = zip(*columns.values(), strict=True)
+        if any(ABSENT in values for values in columns.values()):
+            pairs = ([k + v for k, v in zip(keys, row, strict=True) if v is not ABSENT] for row in rows)
+            text = "".join(["{" + ", ".join(pair) + "}\n" for pair in pairs])
+        else:
+            line = "{" + ", ".join(key.replace("%", "%%") + "%s" for key in keys) + "}\n"
+            text = "".join([line % row for row in rows])
+        try:
+            self.file.write(text)
+        except UnicodeEncodeError:  # half of a surrogate pair, which UTF-8 cannot hold and JSON writes as \\udxxx
+            self.file.write(SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+
+
+def json_texts(values: list[Any]) -> list[Any]:
+    """Every value as JSON; ABSENT stays. Columns of one type are converted at once."""
+    kinds = set(map(type, values))
+    if kinds == {float} and all(map(math.isfinite, values)):
+        return list(map(float.__repr__, values))
+    if kinds == {int}:
+        return list(map(int.__repr__, values))
+    if kinds == {str}:
+        return list(map(encode_basestring, values))
+    return [value if value is ABSENT else json_text(value) for value in values]
 
 
 @writes(".jsonl.gz")
