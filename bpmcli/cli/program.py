@@ -193,7 +193,7 @@ def _foreign(error: Exception) -> int:
         return 3
     if isinstance(error, MemoryError):
         console.show_error(BpmError("out of memory", "process the files one at a time, or split them"))
-        return 70
+        return 3
     if os.environ.get(DEBUG):
         raise error
     console.show_error(

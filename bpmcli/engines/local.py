@@ -62,6 +62,8 @@ def outcome(function: Callable[[Item], Result], item: Item) -> Result | BpmError
             return DataError(
                 f"{error.filename or name_of(item)}: {error.strerror}", "is the disk full, or the file gone?"
             )
+        if isinstance(error, MemoryError):
+            return DataError(f"{name_of(item)}: does not fit into memory", "split it into smaller files")
         if os.environ.get("BPMCLI_DEBUG"):
             raise
         text = f"{name_of(item)}: internal error: {type(error).__name__}: {error}"

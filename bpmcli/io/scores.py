@@ -39,7 +39,7 @@ def _as_stored(batch: ColumnBatch, layout: Layout) -> Array:
     if len(layout.scores) > 1:
         columns = [batch.columns[name] for name in layout.scores]
         for name, column in zip(layout.scores, columns, strict=True):
-            _check_numbers(name, column)
+            _check_numbers(name, column, one_each=True)
         return np.stack([np.asarray(column) for column in columns], axis=1)
     _check_numbers(layout.scores[0], first.values if isinstance(first, Lists) else first)
     if isinstance(first, Lists):
@@ -51,9 +51,9 @@ def _as_stored(batch: ColumnBatch, layout: Layout) -> Array:
     return first
 
 
-def _check_numbers(name: str, values: Array | Lists | Categorical) -> None:
-    if isinstance(values, Lists):
-        raise DataError(f"'{name}' must be one number per row")
+def _check_numbers(name: str, values: Array | Lists | Categorical, one_each: bool = False) -> None:
+    if isinstance(values, Lists) or (one_each and np.ndim(values) != 1):
+        raise DataError(f"'{name}' must be one number per row", "name the column of scores: --probs, --logits")
     kind = "text" if isinstance(values, Categorical) else values.dtype.name
     if isinstance(values, Categorical) or values.dtype.kind not in "fiub":
         raise DataError(f"'{name}' holds {kind} values, not numbers")

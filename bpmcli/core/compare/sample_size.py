@@ -15,9 +15,13 @@ import numpy as np
 from bpmcli.core.compare.curves_on_truth import REFERENCE, histogram_counts
 from bpmcli.core.compare.metrics_on_truth import Draw, Values, by_cell
 from bpmcli.core.data.sample import Floats
+from bpmcli.errors import UsageError
 
 PARAMETERS = 3
 """The number of parameters of the paper's curve."""
+
+MOST_ROWS = 1e15
+"""More rows than anybody has: a bound beyond it says nothing."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,10 @@ class Need:
 
 def sufficient_rows(parameters: int, error: float, delta: float) -> int:
     """The paper's bound: parameters · ln(1/δ) / (2ε²)."""
-    return math.ceil(parameters * math.log(1 / delta) / (2 * error * error))
+    found = parameters * math.log(1 / delta) / 2 / error / error
+    if found > MOST_ROWS:
+        raise UsageError(f"an error of {error:g} would need more than {MOST_ROWS:.0e} rows", "allow a larger error")
+    return math.ceil(found)
 
 
 def rows_needed(sizes: Sequence[int], errors: Sequence[float], target: float) -> int | None:

@@ -18,6 +18,12 @@ SEPARATOR = "::"
 
 MOST_GROUPS = 100_000
 
+LARGEST_UNPACKED = 1 << 28
+"""Bytes that a data set may claim, however few are stored."""
+LARGEST_RATIO = 1000
+"""A larger one may claim this many times what is stored; gzip cannot pack more."""
+LARGEST_CHUNK = 1 << 27
+
 
 def _h5py() -> Any:
     try:
@@ -84,6 +90,7 @@ class Hdf5Reader(Reader):
         text = h5py.check_string_dtype(data.dtype) is not None
         if data.dtype.hasobject and not text:
             raise DataError(f"'{name}' holds values of different lengths", "store arrays of one shape")
+        _check_claim(name, data)
         return array_info(name, data.shape, np.dtype("U1") if text else data.dtype)
 
     def read(self, names: Sequence[str], numeric: Sequence[str], rest: bool) -> Iterator[ColumnBatch]:
@@ -104,6 +111,21 @@ class Hdf5Reader(Reader):
 
     def file_arrays(self, scores: str) -> list[str]:
         return [name for name, c in self.columns.items() if c.rows != self.columns[scores].rows]
+
+
+def _check_claim(name: str, data: Any) -> None:
+    """Refuse values that are not stored, and chunks that do not fit into memory: HDF5 unpacks whole chunks."""
+    stored, claimed = int(data.id.get_storage_size()), int(data.nbytes)
+    if claimed > max(LARGEST_UNPACKED, LARGEST_RATIO * stored):
+        raise DataError(
+            f"'{name}' claims {claimed / 2**20:.0f} MB, of which {stored} bytes are stored", "write the file again"
+        )
+    chunk = int(np.prod(data.chunks or (0,), dtype=np.float64)) * data.dtype.itemsize
+    if chunk > LARGEST_CHUNK:
+        raise DataError(
+            f"'{name}' is stored in chunks of {chunk / 2**20:.0f} MB, and at most {LARGEST_CHUNK >> 20} MB are read",
+            "write it in smaller chunks",
+        )
 
 
 def _rows(h5py: Any, data: Any, start: int, stop: int) -> Array:

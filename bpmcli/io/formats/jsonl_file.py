@@ -54,6 +54,8 @@ class JsonlReader(TextReader):
             try:
                 yield
             except ValueError as e:
+                if "straddl" in str(e):
+                    raise DataError(f"has a line of more than {BLOCK >> 20} MB", "is it one object per line?") from None
                 if not str(e).startswith("JSON parse error"):
                     raise
                 self._explain(str(e))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import IO, Any
 
 import numpy as np
@@ -30,13 +31,12 @@ class NpyArray:
 
         self.file, self.name = file, name
         version = npy.read_magic(file)
-        if version == (1, 0):
-            header = npy.read_array_header_1_0(file)
-        elif version == (2, 0):
-            header = npy.read_array_header_2_0(file)
-        else:
+        if version not in ((1, 0), (2, 0)):
             raise DataError(f"array '{name}' has npy version {version[0]}.{version[1]}, which is not supported")
-        self.shape, self.fortran, self.dtype = header
+        read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        with warnings.catch_warnings():  # a damaged header is parsed as Python, which warns about odd escapes in it
+            warnings.simplefilter("ignore")
+            self.shape, self.fortran, self.dtype = read_header(file)
         if self.dtype.hasobject:
             raise DataError(
                 f"array '{name}' holds Python objects; they are pickles and are never loaded",

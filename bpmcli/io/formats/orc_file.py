@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from bpmcli.errors import DataError
 from bpmcli.io.formats import reads
 from bpmcli.io.formats.record_batches import ArrowReader
+
+LARGEST_UNPACKED = 1 << 28
+"""Bytes that a file may unpack to, however small it is."""
+LARGEST_RATIO = 64
+"""A larger one may unpack to this many times its size."""
 
 
 @reads("orc", ".orc")
@@ -22,8 +28,17 @@ class OrcReader(ArrowReader):
 
         with self.opened() as raw:
             file = orc.ORCFile(raw)
-            self.n_rows = file.nrows
-            return file.schema
+            self.n_rows, schema = file.nrows, file.schema
+            self._check_claim(file.nrows * max(1, len(schema)) * 8, file.file_length)
+            return schema
+
+    def _check_claim(self, claimed: int, stored: int) -> None:
+        """Refuse stripes that unpack to too much: they are read whole."""
+        if claimed > max(LARGEST_UNPACKED, LARGEST_RATIO * stored):
+            raise DataError(
+                f"claims {claimed / 2**20:.0f} MB packed into {stored} bytes",
+                "write it as parquet, in small row groups",
+            )
 
     def record_batches(self, names: list[str] | None, numeric: Sequence[str]) -> Iterator[Any]:
         from pyarrow import orc

@@ -10,6 +10,12 @@ from bpmcli.errors import DataError
 from bpmcli.io.columns import Array, Lists, from_arrow, is_text
 from bpmcli.io.formats.reader import BATCH_BYTES, ColumnBatch, ColumnInfo, Reader
 
+MOST_COLUMNS = 50_000
+"""Columns of a table: pyarrow takes some ten kilobytes for each of them."""
+
+MOST_ROWS = 1 << 20
+"""Rows that are converted at a time; some files have all their rows in one batch."""
+
 
 class ArrowReader(Reader):
     """A reader that gets its rows from pyarrow."""
@@ -27,6 +33,10 @@ class ArrowReader(Reader):
 
     def inspect(self) -> None:
         schema = self.schema()
+        if len(schema) > MOST_COLUMNS:
+            raise DataError(
+                f"has {len(schema)} columns, and at most {MOST_COLUMNS} are read", "store scores in one column of lists"
+            )
         self.fields = {f.name: f for f in schema}
         for key, value in (schema.metadata or {}).items():
             if key.startswith(b"bpmcli"):
@@ -60,9 +70,12 @@ class ArrowReader(Reader):
             if self.from_disk:
                 for name, column in by_name.items():
                     _validate(name, column)
-            for piece, n in _decoded(by_name, record.num_rows, self.fields if rest else {}):
-                yield column_batch(piece, n, start, names, numbers)
-                start += n
+            for at in range(0, record.num_rows, MOST_ROWS):
+                part = {name: column.slice(at, MOST_ROWS) for name, column in by_name.items()}
+                size = min(MOST_ROWS, record.num_rows - at)
+                for piece, n in _decoded(part, size, self.fields if rest else {}):
+                    yield column_batch(piece, n, start, names, numbers)
+                    start += n
 
 
 def _column_info(field: Any) -> ColumnInfo:
