@@ -52,7 +52,7 @@ def _as_stored(batch: ColumnBatch, layout: Layout) -> Array:
 
 
 def _check_numbers(name: str, values: Array | Lists | Categorical, one_each: bool = False) -> None:
-    if isinstance(values, Lists) or (one_each and np.ndim(values) != 1):
+    if isinstance(values, Lists) or (one_each and getattr(values, "ndim", 1) != 1):
         raise DataError(f"'{name}' must be one number per row", "name the column of scores: --probs, --logits")
     kind = "text" if isinstance(values, Categorical) else values.dtype.name
     if isinstance(values, Categorical) or values.dtype.kind not in "fiub":

@@ -48,7 +48,7 @@ class Need:
 
 def sufficient_rows(parameters: int, error: float, delta: float) -> int:
     """The paper's bound: parameters · ln(1/δ) / (2ε²)."""
-    found = parameters * math.log(1 / delta) / 2 / error / error
+    found = -parameters * math.log(delta) / 2 / error / error
     if found > MOST_ROWS:
         raise UsageError(f"an error of {error:g} would need more than {MOST_ROWS:.0e} rows", "allow a larger error")
     return math.ceil(found)
