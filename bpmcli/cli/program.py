@@ -6,8 +6,10 @@ import os
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -202,8 +204,12 @@ def _foreign(error: Exception) -> int:
     return 70
 
 
-PATIENCE = 20.0
-"""Seconds for tidying up after a signal. A library may swallow the exception; the process ends all the same."""
+PATIENCE = 0.7
+"""Seconds for tidying up after a signal. Python handles a signal between two steps of the main thread, so a long call
+into a library delays it, and a library may swallow the exception. A thread then ends the process all the same."""
+
+UNFINISHED = ("bpmcli.io.atomic", "bpmcli.io.streams")
+"""Modules with a set `unfinished` of temporary files and folders."""
 
 
 class _Terminated(KeyboardInterrupt):
@@ -218,9 +224,6 @@ def run_as_process() -> int:
         # Once is enough: a second signal must not interrupt the tidying up.
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, signal.SIG_IGN)
-        last_resort = threading.Timer(PATIENCE, _leave, (number, None))
-        last_resort.daemon = True
-        last_resort.start()
         raise _Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
     if not os.environ.get(DEBUG):
@@ -228,7 +231,29 @@ def run_as_process() -> int:
     for each in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(each) != signal.SIG_IGN:
             signal.signal(each, interrupt)
+    threading.Thread(target=_end_after_signal, args=(_told_of_signals(),), daemon=True).start()
     return main()
+
+
+def _told_of_signals() -> int:
+    """The end of a pipe that gets the number of every signal, whatever the main thread is doing."""
+    told, tell = os.pipe()
+    os.set_blocking(tell, False)
+    signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
+    return told
+
+
+def _end_after_signal(told: int) -> None:
+    """Wait for a signal, give the main thread a moment to tidy up, then do it here and end the process."""
+    number = 0
+    while number not in (signal.SIGINT, signal.SIGTERM):
+        number = os.read(told, 1)[0]
+    time.sleep(PATIENCE)
+    for module in UNFINISHED:
+        for path in sorted(getattr(sys.modules.get(module), "unfinished", ()), reverse=True):  # files before folders
+            with suppress(OSError):
+                os.rmdir(path) if os.path.isdir(path) else os.unlink(path)
+    _leave(number, None)
 
 
 def _silence_libraries() -> None:

@@ -26,6 +26,9 @@ except ImportError:  # Windows
 STDOUT = "-"
 PART = ".part"
 
+unfinished: set[str] = set()
+"""Temporary files that exist now."""
+
 
 @contextmanager
 def atomic_path(path: str) -> Iterator[str]:
@@ -42,6 +45,7 @@ def atomic_path(path: str) -> Iterator[str]:
         target.parent.mkdir(parents=True, exist_ok=True)
         remove_stale(target)
         handle, name = tempfile.mkstemp(prefix=f".{target.name[:80]}.", suffix=PART, dir=target.parent)
+        unfinished.add(name)
         if not _lock(handle):
             os.close(handle)  # Windows renames no open file
         yield name
@@ -56,6 +60,7 @@ def atomic_path(path: str) -> Iterator[str]:
     finally:
         with suppress(OSError):
             os.unlink(name)
+        unfinished.discard(name)
         with suppress(OSError):
             os.close(handle)
 
@@ -92,7 +97,9 @@ def _sent(path: str) -> Iterator[str]:
     """A complete local file first, then its content in one go: stores and pipes cannot take anything back."""
     with tempfile.TemporaryDirectory(prefix="bpmcli-") as folder:
         name = os.path.join(folder, "output")
+        unfinished.update({name, folder})
         yield name
+        unfinished.difference_update({name, folder})
         if is_remote(path):
             from bpmcli.io.remote import upload
 

@@ -24,6 +24,8 @@ HEAD = 1 << 16
 _COPIES = "BPMCLI_STREAM_COPIES"
 _BLOCK = 1 << 20
 _own: dict[tuple[str, int], str] = {}
+unfinished: set[str] = set()
+"""Copies that exist now."""
 
 
 def is_stream(path: str) -> bool:
@@ -74,6 +76,7 @@ def _copy(path: str) -> str:
     if path == STDIN and sys.stdin is None:
         raise DataError("is closed", "pipe data into it, or name a file")
     copy = tempfile.NamedTemporaryFile(prefix="bpmcli-", suffix=".stream", delete=False)  # noqa: SIM115
+    unfinished.add(copy.name)
     atexit.register(_remove, copy.name)
     try:
         with copy:
@@ -109,3 +112,4 @@ def _fill(copy: IO[bytes], stream: IO[bytes]) -> None:
 def _remove(path: str) -> None:
     with suppress(OSError):
         os.unlink(path)
+    unfinished.discard(path)

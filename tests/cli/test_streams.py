@@ -226,17 +226,49 @@ def test_a_signal_ends_every_command(tmp_path, name, number, code):
     env = {**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH", str(ROOT))}
     env.pop("BPMCLI_DEBUG", None)
     argv = [sys.executable, "-m", "bpmcli", *ENDLESS[name]]
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, env=env)
-    until_busy(process.pid)
-    assert process.poll() is None, process.communicate()
-    process.send_signal(number)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == code, (out, err)
+    for tries in range(3):  # on a busy machine the first one may take longer
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, env=env)
+        until_busy(process.pid)
+        assert process.poll() is None, process.communicate()
+        process.send_signal(number)
+        start = time.monotonic()
+        out, err = process.communicate(timeout=60)
+        seconds = time.monotonic() - start
+        assert process.returncode == code, (out, err)
+        if seconds < 1:
+            break
+        assert tries < 2, f"it took {seconds:.1f} s to end"
     assert [line for line in err.splitlines() if not line.startswith((b"note:", b"  hint:"))] in (
         [b"bpmcli: interrupted"],
         [b"bpmcli: terminated"],
     )
     assert sorted(os.listdir(tmp_path)) == ["fifo.csv"], "nothing is left behind"
+
+
+STUCK = """
+import hashlib, sys
+from bpmcli.cli import program
+from bpmcli.io import atomic
+def main(argv=None):
+    with atomic.atomic_path("out.csv"):
+        print("begun", flush=True)
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 2_000_000_000)  # no step of Python for minutes
+program.main = main
+sys.exit(program.run_as_process())
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_call_into_a_library(tmp_path, number, code):
+    env = {**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH", str(ROOT))}
+    argv = [sys.executable, "-c", STUCK]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, env=env)
+    assert process.stdout
+    assert process.stdout.readline() == b"begun\n"
+    process.send_signal(number)
+    process.communicate(timeout=15)  # a second, and more on a busy machine; without the thread it would be minutes
+    assert process.returncode == code
+    assert os.listdir(tmp_path) == []
 
 
 # Warnings and exceptions of libraries

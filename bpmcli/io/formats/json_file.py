@@ -12,8 +12,10 @@ from bpmcli.io.formats import reads
 from bpmcli.io.formats.record_batches import ArrowReader
 from bpmcli.io.formats.text_lines import is_utf8
 
-LARGEST = 1 << 28
-"""Bytes of a document: it is read whole."""
+LARGEST = 1 << 26
+"""Bytes of a document: it is read whole, and Python needs ten times as much memory for its values."""
+MOST_CONTAINERS = 2_000_000
+"""Lists and objects in it: a small one takes two hundred bytes of memory."""
 
 HINT = "give a list of objects, or one object per line as .jsonl"
 
@@ -41,6 +43,8 @@ class JsonReader(ArrowReader):
             raise DataError(f"is larger than {LARGEST >> 20} MB, and JSON is read whole", "convert it: jq -c '.[]'")
         with open_bytes(self.path) as raw:
             text = raw.read(LARGEST + 1)
+        if text.count(b"{") + text.count(b"[") > MOST_CONTAINERS:
+            raise DataError(f"has more than {MOST_CONTAINERS} rows or lists", "convert it: jq -c '.[]'")
         try:
             document = json.loads(text)
         except RecursionError:
