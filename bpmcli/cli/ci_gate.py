@@ -14,7 +14,7 @@ from bpmcli.core.metrics import METRICS
 from bpmcli.errors import UsageError
 
 SCHEMA, VERSION = "bpmcli/metrics", 1
-FAIL_ABOVE, PASS_BELOW, MAX_INCREASE = "fail-above", "pass-below", "max-increase"
+FAIL_ABOVE, PASS_BELOW, MAX_INCREASE, FAIL_BELOW = "fail-above", "pass-below", "max-increase", "fail-below"
 CONFIDENCE = 0.95
 """How sure --pass-below must be, where neither --gate-confidence nor --interval says it."""
 
@@ -42,7 +42,9 @@ class Limits(NamedTuple):
     inconclusive: str | None = None
     """`pass` or `fail`: what an inconclusive gate counts as. None: it has an exit code of its own."""
     paths: tuple[tuple[str, tuple[Sequence[Limit] | None, ...]], ...] = ()
-    """Other limits (above, below, rises; None: the same) for inputs whose absolute path matches; the last wins."""
+    """Other limits (above, below, rises, least; None: the same) for inputs whose path matches; the last wins."""
+    least: Sequence[Limit] = ()
+    """The lowest values of metrics of which higher values are better."""
 
     def at(self, path: str) -> Limits:
         """The limits of this input."""
@@ -51,14 +53,15 @@ class Limits(NamedTuple):
         found = self
         for pattern, limits in self.paths:
             if fnmatch(os.path.abspath(path), pattern):
-                named = zip(("above", "below", "rises"), limits, strict=True)
+                named = zip(("above", "below", "rises", "least"), limits, strict=True)
                 changes: dict[str, Any] = {name: own for name, own in named if own is not None}
                 found = found._replace(**changes)
         return found
 
     def kinds(self) -> Iterator[tuple[str, Limit]]:
         """Every gate with its kind."""
-        for kind, limits in ((FAIL_ABOVE, self.above), (PASS_BELOW, self.below), (MAX_INCREASE, self.rises)):
+        kinds = {FAIL_ABOVE: self.above, PASS_BELOW: self.below, MAX_INCREASE: self.rises, FAIL_BELOW: self.least}
+        for kind, limits in kinds.items():
             yield from ((kind, limit) for limit in limits)
 
     def names(self) -> list[str]:
@@ -69,7 +72,7 @@ class Limits(NamedTuple):
     @property
     def needs_interval(self) -> bool:
         """Whether a gate looks at a confidence interval of the value itself."""
-        return bool(self.below) or any(below for _, (_, below, _) in self.paths)
+        return bool(self.below) or any(limits[1] for _, limits in self.paths)
 
 
 def parse_limits(option: str, texts: Sequence[str]) -> list[Limit]:
@@ -80,6 +83,9 @@ def parse_limits(option: str, texts: Sequence[str]) -> list[Limit]:
         if not equals:
             raise UsageError(f"{option} {text}: expected METRIC=NUMBER", f"{option} ece=0.05")
         metric = known_name(name, METRICS, f"metric of {option}")
+        if METRICS[metric].higher_is_better != (option == f"--{FAIL_BELOW}"):
+            better, use = ("lower", FAIL_ABOVE) if option == f"--{FAIL_BELOW}" else ("higher", FAIL_BELOW)
+            raise UsageError(f"{option} {text}: {better} values of {metric} are better", f"--{use} {metric}={number}")
         try:
             value = float(number)
         except ValueError:
@@ -102,18 +108,25 @@ def with_levels(limits: Limits, interval: float, gate_confidence: float | None) 
     check_level("--gate-confidence", gate_confidence)
     if not limits.names():
         raise UsageError(
-            "--gate-confidence needs --fail-above, --pass-below or --max-increase",
+            "--gate-confidence needs --fail-above, --fail-below, --pass-below or --max-increase",
             "--fail-above tce=0.03 --gate-confidence 0.95",
         )
     if gate_confidence <= 0.5:
         raise UsageError(f"--gate-confidence must be above 0.5, got {gate_confidence:g}", "--gate-confidence 0.95")
+    for metric, _ in limits.rises:
+        if METRICS[metric].needs_classes:
+            raise UsageError(
+                f"the increase of {metric} has no confidence interval, which --gate-confidence needs",
+                f"gate {metric} in a run without --gate-confidence",
+            )
     needed = 2 * gate_confidence - 1
     if interval and abs(interval - needed) > 1e-9:
         raise UsageError(
             "--gate-confidence C uses the lower limit of the interval at level 2C − 1",
             f"leave --interval out or give {needed:g}",
         )
-    if not (limits.above or limits.needs_interval or any(above for _, (above, _, _) in limits.paths)):
+    named = limits.above or limits.least or any(one[0] or one[3] for _, one in limits.paths)
+    if not (named or limits.needs_interval):
         needed = interval  # an increase has an interval of its own
     return limits._replace(interval=needed, confidence=gate_confidence)
 
@@ -136,7 +149,7 @@ def with_baselines(wanted: Any, limits: Limits, baseline: Record | None, single:
     if baseline is not None and limits.confidence is not None:
         from bpmcli.tasks.baseline import Against
 
-        rises = [*limits.rises, *(limit for _, (_, _, inside) in limits.paths for limit in inside or ())]
+        rises = [*limits.rises, *(limit for _, inside in limits.paths for limit in inside[2] or ())]
         names = list(dict.fromkeys(limit.metric for limit in rises))
         for name in names:
             if not METRICS[name].calibration_error:

@@ -55,6 +55,7 @@ def _values() -> Mapping[str, tuple[str, ...]]:
         "--prior": (*FAMILIES, "list"),
         "--truth": tuple(TRUTHS),
         "--fail-above": limits,
+        "--fail-below": limits,
         "--pass-below": limits,
         "--max-increase": limits,
         "--rank-by": tuple(score_names(calibration_errors())),

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bpmcli.cli import console
-from bpmcli.cli.ci_gate import FAIL_ABOVE, MAX_INCREASE, PASS_BELOW, Limits
+from bpmcli.cli.ci_gate import FAIL_ABOVE, FAIL_BELOW, MAX_INCREASE, PASS_BELOW, Limits
 from bpmcli.cli.measurement_tables import title
+from bpmcli.core.metrics import METRICS
 from bpmcli.core.metrics.decision import FAIL, INCONCLUSIVE, PASS, decide
 from bpmcli.errors import DataError
 
@@ -28,7 +29,7 @@ class GateResult(NamedTuple):
     """Whether it counts as passed; an inconclusive gate does with --inconclusive pass."""
     baseline: float | None = None
     bound: float | None = None
-    """Lower confidence limit of the value, with --gate-confidence."""
+    """With --gate-confidence, the confidence limit that decides: the lower one, or the upper one of --fail-below."""
     kind: str = FAIL_ABOVE
     outcome: str = FAIL
     """PASS, FAIL or INCONCLUSIVE."""
@@ -96,7 +97,17 @@ def _risen(gate: GateResult) -> str:
     return f"went from {gate.baseline:.5f} to {gate.value:.5f} ({rise}), {verb} the {gate.limit:g} allowed"
 
 
-_WORDS = {FAIL_ABOVE: _above, PASS_BELOW: _below, MAX_INCREASE: _risen}
+def _too_low(gate: GateResult) -> str:
+    assert gate.value is not None
+    if gate.bound is not None:
+        where = "at least" if gate.value >= gate.limit else "not surely below"
+        where = where if gate.passed else "and surely below"
+        return f"= {gate.value:.5f} (at most {gate.bound:.5f}), {where} the limit {gate.limit:g}"
+    verb = "at least" if gate.passed else f"{gate.limit - gate.value:.5f} below"
+    return f"= {gate.value:.5f}, {verb} the limit {gate.limit:g}"
+
+
+_WORDS = {FAIL_ABOVE: _above, PASS_BELOW: _below, MAX_INCREASE: _risen, FAIL_BELOW: _too_low}
 
 
 def judge(
@@ -149,6 +160,15 @@ def _absolute(record: Record, limits: Limits) -> Iterator[GateResult]:
         yield GateResult(
             where, metric, limit, value, passed, None, bound, FAIL_ABOVE, PASS if passed else FAIL, rows=rows
         )
+    for metric, limit in limits.least:
+        measured = record["metrics"][metric]
+        value = measured["value"]
+        # A P-value has no interval: it is as sure as it can be.
+        bound = None if limits.confidence is None or METRICS[metric].is_test else measured.get("high")
+        decisive = value if limits.confidence is None or METRICS[metric].is_test else bound
+        passed = decisive is not None and decisive >= limit
+        outcome = PASS if passed else FAIL
+        yield GateResult(where, metric, limit, value, passed, None, bound, FAIL_BELOW, outcome, rows=rows)
     for metric, limit in limits.below:
         measured = record["metrics"][metric]
         low, high = measured.get("low"), measured.get("high")

@@ -122,6 +122,33 @@ def test_gates_on_whole_distributions(run: Run) -> None:
         run("metrics", "a.npz", "-m", "ece", "--fail-above", f"{name}={found['value'] - 1e-6}", code=1)
 
 
+def test_gates_where_higher_is_better(run: Run) -> None:
+    save("a.npz")
+    (record,) = results(run, "a.npz", "-m", "accuracy,auroc,canonical-p", "--interval", "0.9")
+    for name, found in record["metrics"].items():
+        low, high = (f"{name}={found['value'] + step}" for step in (-1e-6, 1e-6))
+        assert "at least the limit" in run("metrics", "a.npz", "-m", "ece", "--fail-below", low).err
+        assert "below the limit" in run("metrics", "a.npz", "-m", "ece", "--fail-below", high, code=1).err
+        assert f"--fail-below {low}" in run("metrics", "a.npz", "--fail-above", low, code=2).err
+    assert "--fail-above ece=0.1" in run("metrics", "a.npz", "--fail-below", "ece=0.1", code=2).err
+    sure = ["--gate-confidence", "0.95", "-m", "ece", "--fail-below"]
+    above = record["metrics"]["accuracy"]["high"]
+    assert "not surely below" in run("metrics", "a.npz", *sure, f"accuracy={above - 1e-3}").err
+    assert "surely below" in run("metrics", "a.npz", *sure, f"accuracy={above + 1e-3}", code=1).err
+    run("metrics", "a.npz", *sure, "canonical-p=0.0001")
+
+
+def test_baselines_hold_whole_distributions(run: Run) -> None:
+    save("a.npz")
+    run("metrics", "a.npz", "-m", "ece", "--save-baseline", "b.json")
+    rise = ["-m", "ece", "--baseline", "b.json", "--max-increase", "nll-all=0.01"]
+    run("metrics", "a.npz", *rise)
+    rng = np.random.default_rng(1)
+    np.savez("wild.npz", logits=rng.normal(0, 2, (400, 4)), labels=rng.integers(0, 4, 400))
+    assert "more than the 0.01 allowed" in run("metrics", "wild.npz", *rise, code=1).err
+    assert "no confidence interval" in run("metrics", "wild.npz", *rise, "--gate-confidence", "0.95", code=2).err
+
+
 def test_top_k_equals_its_definition(run: Run) -> None:
     logits, labels = save("a.npz", 300, 6)
     p = np.exp(log_softmax(logits))

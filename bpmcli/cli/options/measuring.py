@@ -105,6 +105,12 @@ class Gate(NamedTuple):
         list[str] | None,
         typer.Option("--fail-above", metavar="METRIC=X", help="Fail if the metric exceeds X; repeatable."),
     ] = None
+    fail_below: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-below", metavar="METRIC=X", help="Fail if accuracy, auroc or canonical-p is below X; repeatable."
+        ),
+    ] = None
     pass_below: Annotated[
         list[str] | None,
         typer.Option(
@@ -151,7 +157,7 @@ class Gate(NamedTuple):
         paths = [(one.pattern, self._changed(one.changes(self))) for one in path_options()]
         if not any(self) and not any(any(limits) for _, limits in paths):
             return Limits(interval=interval)
-        above, below, rises = self._limits()
+        above, below, rises, least = self._limits()
         if bool(rises or any(limits[2] for _, limits in paths)) != (self.baseline is not None):
             raise UsageError(
                 "--baseline and --max-increase need each other", "--baseline old.json --max-increase ece=0.005"
@@ -160,26 +166,24 @@ class Gate(NamedTuple):
             one_of("--inconclusive", self.inconclusive, ("pass", "fail"))
             if not (below or any(limits[1] for _, limits in paths)):
                 raise UsageError("--inconclusive needs --pass-below", "--pass-below tce=0.03 --inconclusive fail")
-        limits = Limits(above, below, rises, None, self.baseline, 0.0, self.inconclusive, tuple(paths))
+        limits = Limits(above, below, rises, None, self.baseline, 0.0, self.inconclusive, tuple(paths), least)
         return with_levels(limits, interval, self.gate_confidence)
 
-    def _changed(self, changes: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    def _changed(self, changes: Mapping[str, Any]) -> tuple[Any, ...]:
         """The limits that change for some inputs; None for those that do not."""
-        names = ("fail_above", "pass_below", "max_increase")
-        above, below, rises = (
-            found if name in changes else None
-            for name, found in zip(names, self._replace(**changes)._limits(), strict=True)
-        )
-        return above, below, rises
+        names = ("fail_above", "pass_below", "max_increase", "fail_below")
+        found = zip(names, self._replace(**changes)._limits(), strict=True)
+        return tuple(limits if name in changes else None for name, limits in found)
 
-    def _limits(self) -> tuple[Any, Any, Any]:
-        """The limits above, below and of the increase."""
+    def _limits(self) -> tuple[Any, Any, Any, Any]:
+        """The limits of --fail-above, --pass-below, --max-increase and --fail-below."""
         from bpmcli.cli.ci_gate import parse_limits
 
         return (
             parse_limits("--fail-above", self.fail_above or []),
             parse_limits("--pass-below", self.pass_below or []),
             parse_limits("--max-increase", self.max_increase or []),
+            parse_limits("--fail-below", self.fail_below or []),
         )
 
 
