@@ -11,7 +11,7 @@ import typer
 from bpmcli.cli import console
 from bpmcli.cli.options.calibrating import Applying
 from bpmcli.cli.options.command import command_app, only
-from bpmcli.cli.options.reading import Input, Inputs, Work
+from bpmcli.cli.options.reading import Correct, Input, Inputs, Work
 from bpmcli.cli.options.showing import Other, Output
 from bpmcli.cli.outcomes import Outcomes
 
@@ -25,6 +25,7 @@ def apply(
     output: Annotated[Output, only("output", "output_dir", "force")],
     applying: Applying,
     read: Input,
+    correct: Annotated[Correct, only("multi_label")],
     work: Annotated[Work, only("jobs")],
     other: Annotated[Other, only("quiet")],
 ) -> int:
@@ -41,7 +42,7 @@ def apply(
     from bpmcli.tasks.apply import ApplyFile
 
     output.resolve(), other.resolve(), work.resolve()
-    columns, outcomes = read.resolve(), Outcomes()
+    columns, outcomes = correct.resolve(read.resolve()), Outcomes()
     as_probs = applying.resolve()
     task = ApplyFile(load_params(params), columns, applying.allow_argmax_change, as_probs, judge=not console.quiet)
     made_with = [task.params.document, columns._asdict(), task.allow_argmax_change, as_probs]

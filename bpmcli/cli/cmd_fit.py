@@ -10,7 +10,7 @@ from bpmcli.cli import console
 from bpmcli.cli.options.calibrating import Calibrators
 from bpmcli.cli.options.command import command_app, only, without
 from bpmcli.cli.options.measuring import Details, Uncertainty
-from bpmcli.cli.options.reading import Groups, Input, OptionalInputs, Work
+from bpmcli.cli.options.reading import Correct, Groups, Input, OptionalInputs, Work
 from bpmcli.cli.options.showing import Other, Output
 from bpmcli.cli.outcomes import Outcomes
 from bpmcli.errors import UsageError
@@ -36,6 +36,7 @@ def fit(
     groups: Annotated[Groups, BY],
     uncertainty: Annotated[Uncertainty, BAND],
     read: Input,
+    correct: Annotated[Correct, only("unknown", "multi_label")],
     work: Work,
     details: Annotated[Details, without("n_bins", "binning")],
     other: Other,
@@ -57,7 +58,7 @@ def fit(
     format_, seed = output.resolve(), other.resolve()
     if "list" in (calibrators.prior, *(calibrators.method or ())):
         return _list(calibrators, format_)
-    options, columns, scale = details.resolve(), read.resolve(groups.by), _scale(work, groups)
+    options, columns, scale = details.resolve(), correct.resolve(read.resolve(groups.by)), _scale(work, groups)
     grouping, level, outcomes = groups.resolve(), uncertainty.resolve(), Outcomes()
     _check_format(output, format_)
     method, whole = calibrators.resolve(options.variant)

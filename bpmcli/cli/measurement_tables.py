@@ -17,6 +17,12 @@ FACTS = {
     "accuracy": "accuracy",
     "mean_confidence": "mean confidence",
     "saturated": "saturated",
+    "items": "items",
+    "labels": "labels per item",
+    "unknown_rows": "unknown rows",
+    "unknown_confidence": "mean confidence of unknown rows",
+    "known_accuracy": "accuracy of known rows",
+    "known_confidence": "mean confidence of known rows",
     "summary_cells": "cells of the summary",
     "true_tce": "true TCE",
 }
@@ -53,7 +59,8 @@ def _wide_fields(records: Sequence[Record], verdict: str) -> dict[str, Callable[
     if any("verdict" in r for r in records):
         fields["verdict"] = lambda r: r["verdict"][verdict] if "verdict" in r else None
     facts = ["n", "accuracy", "mean_confidence", "saturated"]
-    facts += ["true_tce"] if any("true_tce" in r for r in records) else []
+    apart = ("unknown_rows", "unknown_confidence", "known_accuracy", "known_confidence", "true_tce")
+    facts += [fact for fact in apart if any(fact in r for r in records)]
     for fact in facts:
         fields[_label(first, FACTS[fact])] = _getter(fact)
     names = list(first["metrics"])
@@ -199,9 +206,6 @@ def classes(records: Sequence[Record], most: int | None = None) -> Table:
             values = [one["metrics"][name].get(field) for name in names for field in ("value", "low", "high")]
             facts = [one[key] for key in ("class", "rows", "rate", "mean_probability", "gap")]
             rows.append([*(record[key] for key in identity), *facts, *values])
-    title = (
-        f"each class against the rest; the {len(rows)} with the largest gaps"
-        if left_out
-        else "each class against the rest"
-    )
+    title = "each label" if "labels" in records[0] else "each class against the rest"
+    title += f"; the {len(rows)} with the largest gaps" if left_out else ""
     return Table([*identity, "class", "rows", "rate", "mean probability", "gap", *limits], rows, title)

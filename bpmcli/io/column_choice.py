@@ -67,6 +67,10 @@ class InputOptions(NamedTuple):
     """Whether rows keep their ids, to be paired with those of another run."""
     top_k: int = 1
     """How many of the most probable classes may hold the label of a correct row."""
+    unknown: str | None = None
+    """The label of rows that belong to none of the classes."""
+    multi_label: bool = False
+    """Probabilities of several labels that do not exclude each other."""
     by_path: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     """Other values for the inputs whose absolute path matches a pattern; the last that matches wins."""
 

@@ -40,12 +40,17 @@ class Layout(NamedTuple):
     """The column of ids, where rows are paired with those of another run."""
     top_k: int = 1
     """A row is correct if its label is among this many of the most probable classes."""
+    unknown: str | None = None
+    """The label of rows that belong to none of the classes."""
+    labels: tuple[str, ...] = ()
+    """Of a multi-label file: one array of 0 and 1, or one column per label."""
+    multi_label: bool = False
 
     @property
     def names(self) -> list[str]:
         """Every column to be read."""
         extra = (self.label, self.hit, self.prediction, self.weight, self.group, self.cluster, self.id)
-        return list(dict.fromkeys([*self.scores, *(name for name in extra if name)]))
+        return list(dict.fromkeys([*self.scores, *self.labels, *(name for name in extra if name)]))
 
     @property
     def numeric(self) -> list[str]:
@@ -61,6 +66,11 @@ class Layout(NamedTuple):
             pairs.append(("classes", str(len(self.scores))))
         if self.percent:
             pairs.append(("scale", "percent"))
+        if self.labels:
+            last = f" … {self.labels[-1]}" if len(self.labels) > 1 else ""
+            pairs.append(("labels", self.labels[0] + last))
+        if self.unknown is not None:
+            pairs.append(("no class", f"label {self.unknown}"))
         for role in ("label", "hit", "prediction", "weight", "group", "cluster"):
             name = getattr(self, role)
             if name:
@@ -86,6 +96,12 @@ def understand(reader: Reader, options: InputOptions, outcomes: bool = True) -> 
     columns = reader.columns
     if not columns:
         raise DataError("no columns", "is the file empty?")
+    if options.multi_label:
+        from bpmcli.io.multi_label import understand_multi_label
+
+        layout = understand_multi_label(reader, options, outcomes)
+        _check_rows(columns, layout, [])
+        return layout
     chosen = ColumnChoice(columns, options)
     kind, scores, classes = _scores(reader, chosen)
     matrix = len(scores) > 1 or columns[scores[0]].width is not None
@@ -103,11 +119,11 @@ def understand(reader: Reader, options: InputOptions, outcomes: bool = True) -> 
         weight=options.weight and chosen.existing(options.weight, "--weight"),
         group=options.group and chosen.existing(options.group, "--by"),
         target=EVENT if options.event else TOP_LABEL if options.top_k == 1 else f"top-{options.top_k}",
-        percent=_is_percent(options, kind),
+        percent=is_percent(options, kind),
         n_classes=2 if binary else (len(scores) if len(scores) > 1 else columns[scores[0]].width) or 0,
-        cluster=_key(chosen, options.cluster or (reader.row_key if outcomes else None), "--cluster"),
-        id=_key(chosen, options.id or reader.row_key, "--id") if options.keep_ids else None,
-        top_k=options.top_k,
+        cluster=key_column(chosen, options.cluster or (reader.row_key if outcomes else None), "--cluster"),
+        id=key_column(chosen, options.id or reader.row_key, "--id") if options.keep_ids else None,
+        top_k=options.top_k, unknown=options.unknown,
     )  # fmt: skip
     if outcomes:
         layout = _with_outcome(layout, columns, options, matrix)
@@ -116,7 +132,7 @@ def understand(reader: Reader, options: InputOptions, outcomes: bool = True) -> 
     return layout
 
 
-def _key(chosen: ColumnChoice, name: str | None, option: str) -> str | None:
+def key_column(chosen: ColumnChoice, name: str | None, option: str) -> str | None:
     """The column that names clusters or rows, if there is one."""
     if name is None:
         return None
@@ -138,7 +154,7 @@ def _scores(reader: Reader, chosen: ColumnChoice) -> tuple[str, tuple[str, ...],
         return "probs", *found
 
 
-def _is_percent(options: InputOptions, kind: str) -> bool:
+def is_percent(options: InputOptions, kind: str) -> bool:
     if options.scale in (None, "unit"):
         return False
     if options.scale != "percent":
@@ -197,6 +213,8 @@ def _with_outcome(layout: Layout, columns: Mapping[str, ColumnInfo], options: In
         if outcome is None:
             raise DataError(f"no column with y (found: {found})", "name it with --label")
         return layout._replace(label=outcome, hit=None, prediction=None)
+    if options.unknown is not None and (layout.label is None or options.hit):
+        raise DataError("--unknown needs labels: it names one of them", "leave --unknown out")
     if options.top_k > 1 and not (matrix and layout.label and not options.hit):
         raise DataError("--top-k needs the scores of all classes, and labels", "leave --top-k out")
     if own_prediction and layout.label and not options.hit:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from bpmcli.core.data.categorical import Categorical
 from bpmcli.core.data.log_odds import Reduced
-from bpmcli.core.data.rows import EVENT
+from bpmcli.core.data.rows import EVENT, UNKNOWN
 from bpmcli.core.data.sample import Floats, Ints
 from bpmcli.errors import DataError
 from bpmcli.io.columns import Array, Lists
@@ -25,11 +26,12 @@ def hits_of(batch: ColumnBatch, layout: Layout, reduced: Reduced | None, scores:
     if layout.target == EVENT:
         return _booleans(batch, layout.label)
     if layout.prediction:
-        return _equal(batch, layout.prediction, layout.label)
+        equal = _equal(batch, layout.prediction, layout.label)
+        return equal if layout.unknown is None else equal & ~unknown_rows(batch, layout)
     index = label_indices(batch, layout)
     first = batch.columns[layout.scores[0]]
     n_classes: int | Ints = first.lengths if isinstance(first, Lists) else 2 if layout.binary else scores.shape[1]
-    absent = (index < 0) | (index >= n_classes)
+    absent = ((index < 0) & (index != UNKNOWN)) | (index >= n_classes)
     if absent.any():
         raise _outside(batch, index, absent, int(np.max(n_classes)))
     assert reduced is not None
@@ -43,6 +45,8 @@ def _outside(batch: ColumnBatch, index: Ints, absent: Array, k: int) -> DataErro
     hint = f"labels are class numbers 0 … {k - 1}"
     if int(index.min()) >= 1 and int(index.max()) == k:
         hint += f"; these run from 1 to {k}: subtract one"
+    elif np.unique(index[absent]).size == 1:
+        hint += f"; if label {index[row]} means none of the classes, say --unknown {index[row]}"
     return DataError(f"label {index[row]} is outside 0 … {k - 1} (row {batch.start + row + 1}{others(absent)})", hint)
 
 
@@ -93,6 +97,8 @@ def label_indices(batch: ColumnBatch, layout: Layout) -> Ints:
     """The class number of each row's label."""
     assert layout.label is not None
     labels = batch.columns[layout.label]
+    if layout.unknown is not None:
+        return _with_unknown(batch, layout)
     index = class_indices(labels, layout.classes, batch.start)
     names = layout.classes or ("",)
     if not isinstance(labels, Categorical) and names[0] == "1" and all(name.isdigit() for name in names):
@@ -101,6 +107,37 @@ def label_indices(batch: ColumnBatch, layout: Layout) -> Ints:
     if layout.binary and not isinstance(labels, Categorical) and not (index == 0).any():
         index = np.where(index == -1, 0, index)
     return index
+
+
+def _with_unknown(batch: ColumnBatch, layout: Layout) -> Ints:
+    """The same with UNKNOWN for rows of no class."""
+    assert layout.label is not None
+    unknown, labels = unknown_rows(batch, layout), batch.columns[layout.label]
+    found = np.full(batch.n, UNKNOWN)
+    known = ~unknown
+    kept = labels.take(known) if isinstance(labels, (Categorical, Lists)) else labels[known]
+    part = batch._replace(n=int(known.sum()), columns={layout.label: kept})
+    if part.n:
+        found[known] = label_indices(part, layout._replace(unknown=None))
+    return found
+
+
+def unknown_rows(batch: ColumnBatch, layout: Layout) -> npt.NDArray[np.bool_]:
+    """Which rows have the label that stands for none of the classes (--unknown)."""
+    assert layout.label is not None
+    assert layout.unknown is not None
+    labels = batch.columns[layout.label]
+    if isinstance(labels, Categorical):
+        return np.array([name == layout.unknown for name in labels.categories], dtype=bool)[labels.codes]
+    if isinstance(labels, Lists) or labels.ndim != 1:
+        raise DataError("--unknown needs one label per row", "leave --unknown out")
+    try:
+        value = float(layout.unknown)
+    except ValueError:
+        message = f"--unknown {layout.unknown}: the labels in '{layout.label}' are numbers"
+        raise DataError(message, "give the number that stands for none of the classes, such as --unknown -1") from None
+    same: npt.NDArray[np.bool_] = labels == value
+    return same
 
 
 def class_indices(labels: Array | Lists | Categorical, classes: tuple[str, ...] | None, first_row: int = 0) -> Ints:
@@ -135,7 +172,10 @@ def _one_hot(labels: Array, first_row: int) -> Ints:
     good = ((labels == 0) | (labels == 1)).all(axis=1) & (labels.sum(axis=1) == 1)
     if not good.all():
         row = first_row + int(np.flatnonzero(~good)[0]) + 1
-        raise DataError(f"labels with several values per row must hold a single 1 (row {row})", "store class numbers")
+        raise DataError(
+            f"labels with several values per row must hold a single 1 (row {row})",
+            "--multi-label, if a row may have several labels",
+        )
     index: Ints = labels.argmax(axis=1).astype(np.int64)
     return index
 
@@ -146,8 +186,11 @@ def _named_indices(labels: Categorical, classes: tuple[str, ...] | None, first_r
     unknown = [code for code in labels.used().tolist() if index[code] < 0]
     if unknown:
         row = int(np.flatnonzero(labels.codes == unknown[0])[0])
+        only = f"; --unknown {labels.categories[unknown[0]]}, if it means none of them" if len(unknown) == 1 else ""
         hint = (
-            f"classes: {', '.join(list(known)[:20])}" if known else "give class numbers, or columns named prob_<class>"
+            f"classes: {', '.join(list(known)[:20])}{only}"
+            if known
+            else "give class numbers, or columns named prob_<class>"
         )
         raise DataError(f"label '{labels.categories[unknown[0]]}' is not a class (row {first_row + row + 1})", hint)
     return index[labels.codes]

@@ -21,7 +21,7 @@ from bpmcli.io.columns import Array
 from bpmcli.io.formats.reader import ColumnBatch, Reader
 from bpmcli.io.layout import InputOptions, Layout, understand
 from bpmcli.io.opening import open_input
-from bpmcli.io.outcomes import hits_of, label_indices, weights_of
+from bpmcli.io.outcomes import hits_of, label_indices, unknown_rows, weights_of
 from bpmcli.io.scores import class_scores, logits_of, missed_of, reduced_scores, scores_of
 from bpmcli.io.streams import is_stream
 
@@ -146,6 +146,10 @@ def rows_of(
     keep_scores: int = 0,
 ) -> Rows:
     """The rows of a batch, reduced and checked."""
+    if layout.multi_label:
+        from bpmcli.io.multi_label import multi_label_rows
+
+        return multi_label_rows(batch, layout, odd, outcomes)
     scores = scores_of(batch, layout)
     reduced = reduced_scores(scores, layout, batch.start)
     hits, labels = np.zeros(batch.n, dtype=bool), None
@@ -167,6 +171,7 @@ def rows_of(
     return Rows(
         reduced.log_odds, hits, weights, reduced.predictions, labels, groups, logits,
         layout.kind == "probs", layout.target, wrong, clusters, ids, kept,
+        unknown_rows(batch, layout) if layout.unknown is not None and outcomes else None,
     )  # fmt: skip
 
 

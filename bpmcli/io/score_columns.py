@@ -42,6 +42,10 @@ def options_for_apply(reader: Reader, options: InputOptions, params: Params) -> 
         options = options._replace(group=column)
     if params.target != EVENT and options.event:
         raise DataError("--event was given, but the parameters calibrate the predicted class", "fit with --event too")
+    if params.target != EVENT and options.multi_label:
+        raise DataError(
+            "--multi-label was given, but the parameters calibrate the predicted class", "fit with --multi-label too"
+        )
     known: dict[str, Any] = {name: value for name, value in params.columns.items() if getattr(options, name) is None}
     if any(getattr(options, name) for name in SCORES):
         known = {name: value for name, value in known.items() if name not in SCORES}
@@ -61,7 +65,8 @@ def with_new_scores(
     Logits become logarithms of the calibrated probabilities; with `as_probs` the probabilities, and are renamed so.
     """
     to_probs = as_probs and layout.kind == "logits"
-    fresh = _as_stored(done, layout)
+    first = columns[layout.scores[0]]
+    fresh = _as_stored(done, layout, first.lengths.size if isinstance(first, Lists) else len(first))
     place = {name: i for i, name in enumerate(layout.scores)}
     renamed = {name: _as_probs(name, layout, i) if to_probs else name for name, i in place.items()}
     # Probabilities beside the logits stay one thing with them.
@@ -69,8 +74,10 @@ def with_new_scores(
     out: dict[str, Any] = {}
     for name in order:
         if name in place:
-            new = fresh[:, place[name]] if len(place) > 1 else _as_before(columns[name], fresh)
-            out[renamed[name]] = _logarithms(new) if layout.kind == "logits" and not to_probs else new
+            logits = layout.kind == "logits" and not to_probs
+            values = _log_odds(done).reshape(fresh.shape) if logits and layout.multi_label else fresh
+            new = values[:, place[name]] if len(place) > 1 else _as_before(columns[name], values)
+            out[renamed[name]] = _logarithms(new) if logits and not layout.multi_label else new
         elif layout.kind == "log_odds" and name.lower() in NAMES["confidence"]:
             out[name] = done.confidence  # log-odds and confidence stay one thing
         elif name in beside and not to_probs:
@@ -80,15 +87,24 @@ def with_new_scores(
     return out
 
 
-def _as_stored(done: Recalibrated, layout: Layout) -> Floats:
-    """The new scores in the form of the old ones: all classes, P(y = 1), a confidence, log-odds, percent."""
+def _as_stored(done: Recalibrated, layout: Layout, rows: int) -> Floats:
+    """The new scores of `rows` rows in the form of the old ones: all classes, P(y = 1), confidence, log-odds, percent.
+
+    In a multi-label file every row has several, one after another.
+    """
     if layout.kind == "log_odds":
-        with np.errstate(divide="ignore"):
-            odds = np.log(done.score) - np.log(done.complement)
-        limited: Floats = np.clip(odds, -LOG_ODDS_LIMIT, LOG_ODDS_LIMIT)
-        return limited
+        return _log_odds(done)
     fresh = done.score if done.probs is None or layout.binary else done.probs
+    if layout.multi_label:
+        fresh = done.score.reshape(rows, -1)
     return fresh * 100.0 if layout.percent else fresh
+
+
+def _log_odds(done: Recalibrated) -> Floats:
+    with np.errstate(divide="ignore"):
+        odds = np.log(done.score) - np.log(done.complement)
+    limited: Floats = np.clip(odds, -LOG_ODDS_LIMIT, LOG_ODDS_LIMIT)
+    return limited
 
 
 def _as_before(old: Any, fresh: Any) -> Any:

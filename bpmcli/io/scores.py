@@ -141,7 +141,7 @@ def missed_of(
     """The scores of wrong rows, for learning how the other classes share their probability."""
     if scores.ndim != 2 or layout.target == EVENT:
         return None
-    wrong = np.flatnonzero(~hits)
+    wrong = np.flatnonzero(~hits & (labels >= 0))  # a row of no class teaches nothing about the other classes
     logits = logits_of(scores[wrong], layout, reduced._replace(log_odds=reduced.log_odds[wrong]))
     if logits is None:
         return None

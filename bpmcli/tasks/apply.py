@@ -73,7 +73,7 @@ class ApplyFile:
         options = options_for_apply(source, self.options.at(path), params)
         layout = understand(source, options, outcomes=False)
         recalibrate = params.recalibration(self.allow_argmax_change, exact=layout.kind == "log_odds")
-        n, before, after, fresh = 0, 0.0, 0.0, list[Floats]()
+        n, scores, before, after, fresh = 0, 0, 0.0, 0.0, list[Floats]()
         whole = params.calibrator.needs_distribution or bool(params.groups) or layout.kind in ("logits", "probs")
         read = stream_rows(source, layout, options, counts, distributions=whole, rest=True, outcomes=False)
         with open_writer(output, source.written_as, origin=source) as out:
@@ -83,6 +83,7 @@ class ApplyFile:
                 columns = {**part.batch.columns, **part.batch.passed}
                 out.write(with_new_scores(columns, list(source.columns), layout, done, self.as_probs))
                 n += part.batch.n
+                scores += part.rows.log_odds.size
                 after += float(done.confidence.sum())
                 if self.judge and n <= JUDGED_ROWS:
                     fresh.append(done.confidence)
@@ -100,7 +101,7 @@ class ApplyFile:
             judged = in_words(rows, np.concatenate(fresh))
         notices = tuple(_notices(counts, left_out, self.allow_argmax_change))
         notices += (notice("in-sample"),) if in_sample else ()
-        return Applied(output, n, before / n, after / n, notices, judged)
+        return Applied(output, n, before / scores, after / scores, notices, judged)
 
 
 def _notices(counts: Counter[str], left_out: Sequence[str], allow_argmax_change: bool) -> Iterator[Notice]:

@@ -20,7 +20,7 @@ def with_reasons(measured: Measurements, rows: Rows) -> Measurements:
     """The same metrics; those that make no sense for these rows are missing, with the reason."""
     for name, found in measured.items():
         entry = METRICS[name]
-        if rows.target == EVENT and not entry.of_event:
+        if rows.target == EVENT and not entry.of_event and not (rows.label_names and entry.of_labels):
             measured[name] = NO_PREDICTION
         elif found is NO_CLASSES and rows.sample.from_summary:
             measured[name] = SUMMARISED
@@ -40,7 +40,7 @@ def class_check(rows: Rows) -> dict[str, Any]:
 
 def classwise(rows: Rows, names: Sequence[str], options: MetricOptions, wanted: Any) -> list[dict[str, Any]]:
     """The table of all classes; `wanted` is a `Requested`."""
-    if rows.scores is None:
+    if rows.scores is None and not rows.label_names:
         raise DataError("--classwise needs the scores of all classes, and labels", "leave --classwise out")
     level = wanted.interval or LEVEL
     return class_table(rows, Asked(names, options, level, wanted.resamples, wanted.seed))

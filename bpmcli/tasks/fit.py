@@ -15,6 +15,7 @@ from bpmcli.core.compare.before_after import before_after
 from bpmcli.core.compare.choice import AUTO, choose_method
 from bpmcli.core.data.notices import Notice
 from bpmcli.core.data.rows import Rows
+from bpmcli.errors import DataError
 from bpmcli.io.document_kinds import CALIBRATOR
 from bpmcli.io.layout import InputOptions
 from bpmcli.io.params import origin_of_rows
@@ -51,6 +52,8 @@ class FitFile:
         self, origin: Mapping[str, Any], rows: Rows, notices: tuple[Notice, ...]
     ) -> tuple[dict[str, Any], tuple[Notice, ...]]:
         """Fit rows that are already read. Returns the document of the parameter file. `inputs` names the files."""
+        if rows.unknown is not None and rows.unknown.any():
+            rows = self._without_classes(rows)
         if self.method == AUTO:
             return self._chosen(origin, rows, notices)
         groups = fit_groups(self.method, rows, self.fit, self.grouping) if self.grouping else None
@@ -74,6 +77,16 @@ class FitFile:
             band = curve_band(self.method, fitted.calibrator, rows, self.fit, self.interval, seed=self.seed)
             found["band"] = band._asdict()
         return found, notices + (groups.notices if groups else fitted.notices)
+
+    def _without_classes(self, rows: Rows) -> Rows:
+        """Rows some of which belong to no class: only the confidence can be calibrated on them."""
+        if self.method != AUTO and METHODS[self.method].needs_distribution:
+            raise DataError(
+                f"{self.method} calibrates whole distributions, and rows of no class (--unknown) have no true one",
+                "choose a --method that works on confidences, such as bpm-averaged",
+            )
+        marginal = self.grouping is not None and self.grouping.kind == MARGINAL
+        return rows if marginal else replace(rows, logits=None)
 
     def _chosen(
         self, origin: Mapping[str, Any], rows: Rows, notices: tuple[Notice, ...]

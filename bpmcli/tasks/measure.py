@@ -106,7 +106,7 @@ class MeasureFile:
         self, identity: dict[str, Any], rows: Rows, notices: tuple[Notice, ...], metadata: Mapping[str, str]
     ) -> Measurement:
         sample, clusters = effective_sample(rows)
-        measured = measure(sample, self.names, self.metrics, rows if rows.scores is not None else None)
+        measured = measure(sample, self.names, self.metrics, rows)
         if not all(METRICS[name].calibration_error for name in self.names):
             measured = self._with_reasons(measured, rows)
         record: dict[str, Any] = {**identity, **facts_of(rows, sample)}
@@ -160,8 +160,7 @@ class MeasureFile:
     def _kept(self, rows: Rows, sample: Sample) -> dict[str, Any]:
         from bpmcli.tasks.baseline import kept
 
-        names = [name for name in METRICS if name not in self.names]
-        others = measure(sample, names, self.metrics, rows if rows.scores is not None else None)
+        others = measure(sample, [name for name in METRICS if name not in self.names], self.metrics, rows)
         values = {name: {"value": found.value} for name, found in others.items() if found.value is not None}
         return {"metrics": values, **kept(rows, sample, self.requested.keep)}
 

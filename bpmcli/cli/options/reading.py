@@ -73,12 +73,24 @@ class Correct(NamedTuple):
     top_k: Annotated[
         int, typer.Option("--top-k", metavar="K", help="Correct if the label is among the K most probable classes.")
     ] = 1
+    unknown: Annotated[
+        str | None,
+        typer.Option("--unknown", metavar="LABEL", help="Label of rows of no class: always wrong, reported apart."),
+    ] = None
+    multi_label: Annotated[
+        bool, typer.Option("--multi-label", help="A probability and a 0/1 for each label of a row; P(y = 1) of all.")
+    ] = False
 
     def resolve(self, options: Any) -> Any:
         """The options of the readers with these added."""
         whole("--top-k", self.top_k, 1)
-        if self.top_k > 1 and options.event:
-            raise UsageError("--top-k and --event exclude each other", "keep one of them")
+        given = {
+            "--top-k": self.top_k > 1, "--event": options.event, "--multi-label": self.multi_label,
+            "--unknown": self.unknown is not None,
+        }  # fmt: skip
+        both = [name for name, is_given in given.items() if is_given]
+        if len(both) > 1 and both != ["--top-k", "--unknown"]:
+            raise UsageError(f"{both[0]} and {both[1]} exclude each other", "keep one of them")
         return options._replace(**self._asdict())
 
 

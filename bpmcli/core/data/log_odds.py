@@ -151,7 +151,8 @@ def reduce_probs(probs: npt.NDArray[np.generic], first_row: int = 0) -> Reduced:
             row = int(np.flatnonzero(deviation > SUM_REFUSED)[0])
             raise DataError(
                 f"probabilities sum to {rest[row] + peak[row]:.6g} (row {first_row + rows.start + row + 1})",
-                "rows of probabilities sum to 1; if these are logits, name them with --logits",
+                "rows of probabilities sum to 1; if these are logits, name them with --logits; if a row may have "
+                "several labels, say --multi-label",
             )
         off += int((deviation > SUM_NOTICE).sum())
         x[rows] = np.log(peak) + _minus_log(rest)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from bpmcli.core.data.missed import Missed
     from bpmcli.core.summary.summary import Summary
 
+UNKNOWN = -(1 << 62)
+"""The label of a row that belongs to none of the classes."""
+
 TOP_LABEL, EVENT = "top-label", "event"
 """What a confidence is the probability of: that the predicted class is correct, or that y = 1."""
 
@@ -46,6 +49,10 @@ class Rows:
     """What identifies a row in another file."""
     scores: ClassScores | None = None
     """The scores of all classes as they were read, where metrics need them."""
+    unknown: npt.NDArray[np.bool_] | None = None
+    """Rows whose label is none of the classes, where there may be such rows. Their `labels` are UNKNOWN."""
+    label_names: tuple[str, ...] = ()
+    """Of a multi-label file: rows are runs of these labels, one run per row of the file."""
 
     @property
     def n(self) -> int:
@@ -68,6 +75,7 @@ class Rows:
             self.log_odds[index], self.hits[index], pick(self.weights), pick(self.predictions),  # type: ignore[arg-type]
             pick(self.labels), groups, pick(self.logits), self.from_probs, self.target,  # type: ignore[arg-type]
             clusters=clusters, ids=ids, scores=None if self.scores is None else self.scores.take(index),
+            unknown=pick(self.unknown), label_names=self.label_names,  # type: ignore[arg-type]
         )  # fmt: skip
 
     def known(self) -> Rows:
@@ -127,6 +135,19 @@ def facts_of(rows: Rows, sample: Sample) -> dict[str, Any]:
         facts["summary_cells"] = sample.mass.size
     if sample.weighted or sample is not rows.sample:
         facts["effective_n"] = sample.effective_n
+    if rows.label_names:
+        facts |= {"items": rows.n // len(rows.label_names), "labels": len(rows.label_names)}
+    return facts if rows.unknown is None else facts | _unknown_facts(rows, rows.unknown)
+
+
+def _unknown_facts(rows: Rows, unknown: npt.NDArray[np.bool_]) -> dict[str, Any]:
+    """Rows of no class, reported apart: how many, and what the model says about them and about the others."""
+    facts: dict[str, Any] = {"unknown_rows": int(unknown.sum())}
+    for name, index in (("unknown", unknown), ("known", ~unknown)):
+        if index.any() and (rows.weights is None or rows.weights[index].any()):
+            part = rows.take(index).sample
+            facts[f"{name}_confidence"] = part.mean_confidence
+            facts |= {"known_accuracy": part.accuracy} if name == "known" else {}
     return facts
 
 
@@ -151,6 +172,8 @@ def pool(parts: Sequence[Rows]) -> Rows:
 
     if len(parts) == 1:
         return parts[0]
+    if len({part.label_names for part in parts}) > 1:
+        raise DataError("the inputs have different labels, so that they cannot be pooled", "measure each on its own")
     from bpmcli.core.data.missed import joined_missed
 
     def join_text(columns: list[Categorical | None]) -> Categorical | None:
@@ -164,4 +187,5 @@ def pool(parts: Sequence[Rows]) -> Rows:
         any(p.from_probs for p in parts), parts[0].target, joined_missed([p.missed for p in parts]),
         join_text([p.clusters for p in parts]), join_text([p.ids for p in parts]),
         None if parts[0].scores is None else parts[0].scores.joined([p.scores for p in parts[1:]]),
+        join("unknown"), parts[0].label_names,  # type: ignore[arg-type]
     )  # fmt: skip

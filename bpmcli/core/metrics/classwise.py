@@ -22,7 +22,13 @@ LEVEL = 0.95
 
 
 def class_samples(rows: Rows) -> Iterator[tuple[int, Sample]]:
-    """For each class, the sample of its log-odds and of whether it is the true class."""
+    """For each class, the sample of its log-odds and of whether it is the true class; for each label of many, alike."""
+    if rows.label_names:
+        width = len(rows.label_names)
+        for k in range(width):
+            weights = None if rows.weights is None else rows.weights[k::width]
+            yield k, sample_from_log_odds(rows.log_odds[k::width], rows.hits[k::width], weights)
+        return
     assert rows.scores is not None
     assert rows.labels is not None
     for k, x in rows.scores.log_odds():
@@ -68,11 +74,10 @@ def class_table(rows: Rows, asked: Asked) -> list[dict[str, Any]]:
     Metrics of whole distributions are left out: a class has none.
     """
     names = [name for name in asked.names if METRICS[name].of_event and not METRICS[name].needs_classes]
-    assert rows.scores is not None
     out = []
     for k, sample in class_samples(rows):
         record: dict[str, Any] = {
-            "class": rows.scores.name(k),
+            "class": rows.label_names[k] if rows.scores is None else rows.scores.name(k),
             "rows": float(np.sum(sample.hits)) if sample.weighted else int(np.sum(sample.hits)),
             "rate": sample.accuracy,
             "mean_probability": sample.mean_confidence,

@@ -244,7 +244,8 @@ def brier_all(rows: Rows, options: MetricOptions) -> Measured:
     return Measured(mean(losses_of(rows)[1], rows.weights))
 
 
-@metric("ece-classwise", "ece of each class against the rest, averaged", "Kull et al. 2019, NeurIPS", **WHOLE)
+@metric("ece-classwise", "ece of each class against the rest, averaged", "Kull et al. 2019, NeurIPS", of_labels=True,
+        **WHOLE)  # fmt: skip
 def ece_classwise(rows: Rows, options: MetricOptions) -> Measured:
     """(1/K Σ_k ECE_k^p)^(1/p), ECE_k the `ece` of p_k against [y = k]. Biased upwards, like `ece`."""
     from bpmcli.core.metrics import classwise
@@ -254,7 +255,7 @@ def ece_classwise(rows: Rows, options: MetricOptions) -> Measured:
 
 
 @metric("ece-marginal", "root mean square of the class-wise gaps, debiased", "Kumar et al. 2019, NeurIPS",
-        debiased=True, **WHOLE)  # fmt: skip
+        debiased=True, of_labels=True, **WHOLE)  # fmt: skip
 def ece_marginal(rows: Rows, options: MetricOptions) -> Measured:
     """√max(0, 1/K Σ_k Σ_b |b|/N (gap_kb² − acc_kb (1 − acc_kb)/(|b| − 1))): the marginal calibration error, p = 2."""
     from bpmcli.core.metrics import classwise

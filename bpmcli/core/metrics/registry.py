@@ -74,6 +74,8 @@ class Metric(NamedTuple):
     """The value is a P-value: it has neither an interval nor a noise floor."""
     of_event: bool = True
     """Also defined for the probability of an event (--event)."""
+    of_labels: bool = False
+    """Needs all classes, and is also defined for labels that do not exclude each other (--multi-label)."""
 
     def on_resamples(self, drawn: Resamples, options: MetricOptions) -> Floats:
         """The metric of every resample; NaN where it has no value."""
@@ -152,7 +154,10 @@ def measure(
     results = Measurements()
     for name in check_metric_names(names):
         entry = METRICS[name]
-        data = rows if entry.needs_classes else sample
+        data: Rows | Sample | None = sample
+        if entry.needs_classes:
+            there = rows is not None and (rows.scores is not None or (bool(rows.label_names) and entry.of_labels))
+            data = rows if there else None
         try:
             results[name] = NO_CLASSES if data is None else entry.compute(data, options)
         except FitError as error:

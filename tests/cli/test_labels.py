@@ -1,0 +1,244 @@
+"""Files beyond one known class per row: several labels at once, and rows of no class."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Ran, arrays
+
+from bpmcli.core.data.log_odds import log_softmax
+
+Run = Callable[..., Ran]
+
+
+def results(run: Run, *argv: object) -> list[dict]:
+    return json.loads(run("metrics", *argv, "--format", "json").out)["results"]
+
+
+def multi(n: int = 300, k: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    p = rng.beta(1, 3, (n, k))
+    return p, (rng.random((n, k)) < p**1.4).astype(int)
+
+
+def write_csv(path: str, p: np.ndarray, y: np.ndarray, **more: list[str]) -> None:
+    """Columns by name; the labels are in another order than the probabilities."""
+    names = ["cat", "dog", "cow", "ant"]
+    order = [names.index(name) for name in sorted(names)]
+    head = [*(f"prob_{name}" for name in names), *(f"label_{names[k]}" for k in order), *more]
+    lines = [",".join(head)]
+    for i, (row, labels) in enumerate(zip(p, y, strict=True)):
+        cells = [*(repr(float(v)) for v in row), *(str(labels[k]) for k in order), *(v[i] for v in more.values())]
+        lines.append(",".join(cells))
+    Path(path).write_text("\n".join(lines) + "\n")
+
+
+def test_pooled_labels_are_events(run: Run) -> None:
+    p, y = multi()
+    np.savez("m.npz", probs=p, labels=y)
+    np.savez("flat.npz", probs=p.ravel(), y=y.ravel())
+    names = "ece,ks,brier,nll,auroc"
+    (pooled,), (flat,) = results(run, "m.npz", "--multi-label", "-m", names), results(run, "flat.npz", "--event", "-m", names)  # fmt: skip
+    assert pooled["n"] == 1200
+    assert (pooled["items"], pooled["labels"], pooled["target"]) == (300, 4, "event")
+    assert {k: v["value"] for k, v in pooled["metrics"].items()} == {k: v["value"] for k, v in flat["metrics"].items()}
+
+
+def test_every_label_by_itself_and_their_mean(run: Run) -> None:
+    p, y = multi()
+    np.savez("m.npz", probs=p, labels=y)
+    (record,) = results(run, "m.npz", "--multi-label", "--classwise", "-m", "ece")
+    alone = []
+    for k, one in enumerate(record["classwise"]):
+        np.savez("one.npz", probs=p[:, k], y=y[:, k])
+        alone.append(results(run, "one.npz", "--event", "-m", "ece")[0]["metrics"]["ece"]["value"])
+        assert one["metrics"]["ece"]["value"] == alone[-1]
+        assert one["rows"] == y[:, k].sum()
+    assert record["metrics"]["ece-classwise"]["value"] == pytest.approx(np.mean(alone), rel=1e-12)
+    assert "each label" in run("metrics", "m.npz", "--multi-label", "--classwise").out
+
+
+def test_columns_lists_and_logits_agree(run: Run) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    p, y = multi()
+    write_csv("m.csv", p, y)
+    np.savez("m.npz", probs=p, labels=y)
+    np.savez("l.npz", logits=np.log(p) - np.log1p(-p), labels=y.astype(bool))
+    pq.write_table(pa.table({"probs": p.tolist(), "labels": y.tolist()}), "m.parquet")
+    found = [results(run, path, "--multi-label", "--classwise", "-m", "ece,nll")[0] for path in ("m.npz", "m.csv", "m.parquet", "l.npz")]  # fmt: skip
+    for other in found[1:]:
+        for name in ("ece", "nll", "ece-classwise", "ece-marginal"):
+            assert other["metrics"][name]["value"] == pytest.approx(found[0]["metrics"][name]["value"], abs=1e-9)
+    assert [one["class"] for one in found[1]["classwise"]] == ["cat", "dog", "cow", "ant"]
+
+
+def test_labels_of_one_row_are_not_independent(run: Run) -> None:
+    # Every row has the same label 20 times: the interval is that of 100 rows, not of 2000.
+    rng = np.random.default_rng(0)
+    p = np.repeat(rng.random((100, 1)), 20, axis=1)
+    y = np.repeat(rng.random((100, 1)) < 0.5, 20, axis=1).astype(int)
+    np.savez("m.npz", probs=p, labels=y)
+    np.savez("one.npz", probs=p[:, 0], y=y[:, 0])
+    widths = []
+    for argv in (["m.npz", "--multi-label"], ["one.npz", "--event"]):
+        found = results(run, *argv, "-m", "brier", "--interval", "0.9")[0]["metrics"]["brier"]
+        widths.append(found["high"] - found["low"])
+    assert widths[0] == pytest.approx(widths[1], rel=0.25)
+
+
+def test_groups_and_weights_repeat_for_each_label(run: Run) -> None:
+    p, y = multi()
+    write_csv("m.csv", p, y, site=["a", "b"] * 150, w=["1", "0"] * 150)
+    first, second = results(run, "m.csv", "--multi-label", "--by", "site", "-m", "brier")
+    assert first["n"] == second["n"] == 600
+    assert first["metrics"]["brier"]["value"] == pytest.approx(np.mean((p[::2] - y[::2]) ** 2))
+    (weighted,) = results(run, "m.csv", "--multi-label", "--weight", "w", "-m", "brier")
+    assert weighted["metrics"]["brier"]["value"] == pytest.approx(np.mean((p[::2] - y[::2]) ** 2))
+
+
+@pytest.mark.parametrize("path", ["m.csv", "m.npz"])
+def test_fit_and_apply_several_labels(run: Run, path: str) -> None:
+    p, y = multi(800)
+    write_csv("m.csv", p, y)
+    np.savez("m.npz", probs=p, labels=y)
+    run("fit", path, "--multi-label", "--method", "beta", "-o", "params.json")
+    np.savez("flat.npz", probs=p.ravel(), y=y.ravel())
+    run("fit", "flat.npz", "--event", "--method", "beta", "-o", "flat.json")
+    run("apply", "params.json", path, "--multi-label", "-o", f"out{path[1:]}")
+    run("apply", "flat.json", "flat.npz", "-o", "flat_out.npz")
+    expected = arrays("flat_out.npz")["probs"].reshape(p.shape)
+    if path == "m.npz":
+        found = arrays("out.npz")["probs"]
+        assert np.array_equal(arrays("out.npz")["labels"], y)
+    else:
+        lines = Path("out.csv").read_text().splitlines()
+        assert lines[0] == Path("m.csv").read_text().splitlines()[0]
+        found = np.array([[float(v) for v in line.split(",")[:4]] for line in lines[1:]])
+    assert found == pytest.approx(expected, rel=1e-6)
+
+
+def test_logits_of_labels_stay_logits(run: Run) -> None:
+    p, y = multi(400)
+    np.savez("p.npz", probs=p, labels=y)
+    np.savez("l.npz", logits=np.log(p) - np.log1p(-p), labels=y)
+    run("fit", "p.npz", "--multi-label", "--method", "beta", "-o", "params.json")
+    for path in ("p.npz", "l.npz"):
+        run("apply", "params.json", path, "--multi-label", "-o", f"out_{path}")
+    logits, probs = arrays("out_l.npz")["logits"], arrays("out_p.npz")["probs"]
+    assert 1 / (1 + np.exp(-logits)) == pytest.approx(probs, rel=1e-6)
+
+
+def test_what_multi_label_refuses(run: Run) -> None:
+    p, y = multi(20)
+    np.savez("m.npz", probs=p, labels=y)
+    assert "--multi-label" in run("metrics", "m.npz", code=3).err  # the hint names it
+    q = p / p.sum(axis=1, keepdims=True)
+    several = np.zeros_like(y)
+    several[3] = 1
+    several[:3, 0] = 1
+    several[4:, 1] = 1
+    np.savez("q.npz", probs=q, labels=several)
+    assert "--multi-label, if a row may have several labels" in run("metrics", "q.npz", code=3).err
+    run("metrics", "q.npz", "--multi-label", "-m", "ece")
+    np.savez("narrow.npz", probs=p, labels=y[:, :3])
+    assert "20 × 4 probabilities but 20 × 3 labels" in run("metrics", "narrow.npz", "--multi-label", code=3).err
+    np.savez("two.npz", probs=p, labels=y * 2)
+    assert "labels must be 0 or 1, found 2" in run("metrics", "two.npz", "--multi-label", code=3).err
+    np.savez("flat.npz", probs=p[:, 0], labels=y[:, 0])
+    assert "needs a probability for each label" in run("metrics", "flat.npz", "--multi-label", code=3).err
+    bad = p.copy()
+    bad[2, 1] = np.nan
+    np.savez("nan.npz", probs=bad, labels=y)
+    assert "hint" in run("metrics", "nan.npz", "--multi-label", code=3).err
+    run("metrics", "nan.npz", "--multi-label", "--skip-missing", "-m", "ece")
+    assert (
+        "no columns with labels" in run("metrics", "flat.npz", "--multi-label", "--probs", "probs,labels", code=3).err
+    )
+    for other in (["--event"], ["--unknown", "1"], ["--top-k", "2"]):
+        assert "exclude each other" in run("metrics", "m.npz", "--multi-label", *other, code=2).err
+    run("fit", "m.npz", "--multi-label", "--method", "isotonic", "-o", "event.json")
+    np.savez("c.npz", confidence=p[:, 0], hit=y[:, 0])
+    run("fit", "c.npz", "--method", "isotonic", "-o", "top.json")
+    assert "fit with --multi-label too" in run("apply", "top.json", "m.npz", "--multi-label", "-o", "x.npz", code=3).err
+    assert "no nll-all" in run("metrics", "m.npz", "--multi-label", "-m", "nll-all,ece").err
+
+
+def open_set(path: str, label: object = -1) -> tuple[np.ndarray, np.ndarray]:
+    """Logits and labels; every fifth row belongs to no class."""
+    rng = np.random.default_rng(0)
+    logits = rng.normal(0, 2, (500, 4))
+    labels = rng.integers(0, 4, 500)
+    labels[::5] = label
+    np.savez(path, logits=logits, labels=labels)
+    return logits, labels
+
+
+@pytest.mark.parametrize("label", [-1, 4, 99])
+def test_unknown_rows_are_misses_and_reported_apart(run: Run, label: int) -> None:
+    logits, labels = open_set("o.npz", label)
+    ran = run("metrics", "o.npz", code=3)
+    assert f"--unknown {label}" in ran.err  # the hint works
+    (record,) = results(run, "o.npz", "--unknown", label, "-m", "brier,nll-all,ece-classwise,brier-all")
+    p = np.exp(log_softmax(logits))
+    confidence, top = p.max(axis=1), p.argmax(axis=1)
+    known = labels != label
+    hits = (top == labels) & known
+    assert record["accuracy"] == pytest.approx(hits.mean())
+    assert record["metrics"]["brier"]["value"] == pytest.approx(np.mean((confidence - hits) ** 2))
+    assert record["unknown_rows"] == 100
+    assert record["unknown_confidence"] == pytest.approx(confidence[~known].mean())
+    assert record["known_accuracy"] == pytest.approx(hits[known].mean())
+    assert record["known_confidence"] == pytest.approx(confidence[known].mean())
+    true = p[np.flatnonzero(known), labels[known]]
+    assert record["metrics"]["nll-all"]["value"] == pytest.approx(-np.log(true).mean())
+    assert "unknown rows" in run("metrics", "o.npz", "--unknown", label, "-m", "ece").out
+    assert "unknown rows" in run("metrics", "o.npz", "--unknown", label, "-m", "ece", "-f", "csv").out
+
+
+def test_unknown_names(run: Run) -> None:
+    Path("a.csv").write_text("prob_cat,prob_dog,label\n0.9,0.1,cat\n0.2,0.8,bird\n0.6,0.4,dog\n")
+    assert "--unknown bird, if it means none of them" in run("metrics", "a.csv", code=3).err
+    (record,) = results(run, "a.csv", "--unknown", "bird", "-m", "ece")
+    assert (record["unknown_rows"], record["accuracy"]) == (1, pytest.approx(1 / 3))
+    Path("p.csv").write_text("confidence,prediction,label\n0.9,cat,cat\n0.2,bird,bird\n0.6,cat,dog\n")
+    (record,) = results(run, "p.csv", "--unknown", "bird", "-m", "ece")
+    assert (record["unknown_rows"], record["accuracy"]) == (1, pytest.approx(1 / 3))  # a miss, whatever is predicted
+
+
+def test_other_labels_outside_the_classes_are_still_refused(run: Run) -> None:
+    logits, labels = open_set("o.npz")
+    labels[1] = 7
+    np.savez("o.npz", logits=logits, labels=labels)
+    assert "label 7 is outside" in run("metrics", "o.npz", "--unknown", "-1", code=3).err
+    assert "are numbers" in run("metrics", "o.npz", "--unknown", "bird", code=3).err
+    np.savez("c.npz", confidence=np.linspace(0.1, 0.9, 50), hit=np.arange(50) % 2)
+    assert "--unknown needs labels" in run("metrics", "c.npz", "--unknown", "0", code=3).err
+
+
+def test_all_rows_unknown_and_none(run: Run) -> None:
+    logits, labels = open_set("o.npz")
+    np.savez("all.npz", logits=logits, labels=np.full(500, -1))
+    (record,) = results(run, "all.npz", "--unknown", "-1", "-m", "brier,nll-all,ece-classwise,canonical-p")
+    assert (record["accuracy"], record["unknown_rows"]) == (0.0, 500)
+    assert record["metrics"]["nll-all"]["value"] is None
+    np.savez("none.npz", logits=logits, labels=np.maximum(labels, 0))
+    (record,) = results(run, "none.npz", "--unknown", "-1", "-m", "brier", "--top-k", "2")
+    assert record["unknown_rows"] == 0
+
+
+def test_fit_with_unknown_rows(run: Run) -> None:
+    open_set("o.npz")
+    run("fit", "o.npz", "--unknown", "-1", "--method", "beta", "-o", "p.json")
+    run("apply", "p.json", "o.npz", "-o", "out.npz")
+    (before,), (after,) = (results(run, path, "--unknown", "-1", "-m", "ece") for path in ("o.npz", "out.npz"))
+    assert after["metrics"]["ece"]["value"] < before["metrics"]["ece"]["value"]
+    assert after["unknown_confidence"] < before["unknown_confidence"]
+    assert "works on confidences" in run("fit", "o.npz", "--unknown", "-1", "--method", "temperature", code=3).err
+    run("fit", "o.npz", "--unknown", "-1", "--method", "auto", "-o", "auto.json")
+    run("fit", "o.npz", "--unknown", "-1", "--marginal", "--method", "beta", "--min-group", "20", "-o", "marginal.json")
