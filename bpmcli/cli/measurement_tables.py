@@ -148,8 +148,10 @@ def _data(record: Record) -> str:
     """What the data is: rows, classes, kind of scores."""
     parts = [f"{record['n']:,} rows" if record["n"] != 1 else "1 row"]
     parts += [f"{key} {record[key]}" for key in ("task", "model") if record.get(key)]
-    if record.get("classes"):
-        parts.append(f"{record['classes']} classes")
+    for key in ("labels", "classes"):
+        if record.get(key):
+            parts.append(f"{record[key]} {key}")
+            break
     if record.get("scores"):
         parts.append(str(SCORES.get(record["scores"], record["scores"])))
     return ", ".join(parts)

@@ -90,7 +90,7 @@ def fit_spread(rows: Rows) -> Spread | None:
         return None
     missed = rows.missed
     if missed is None and rows.logits is not None and rows.labels is not None and rows.predictions is not None:
-        wrong = ~rows.hits
+        wrong = ~rows.hits & (rows.labels >= 0)  # a row of no class teaches nothing about the other classes
         weights = None if rows.weights is None else rows.weights[wrong]
         missed = Missed(rows.logits[wrong], rows.predictions[wrong], rows.labels[wrong], weights).few()
     if missed is None:
