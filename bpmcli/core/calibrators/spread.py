@@ -21,8 +21,14 @@ PRIOR_SD = 0.7
 """log T ~ N(0, 0.7²)."""
 
 STEPS = 100
-CLOSE = 1e-12
-"""Newton's method stops when no step changes the inverse temperature by more than this share."""
+CLOSE = 3e-5
+"""The search ends with a step smaller than this share of the inverse temperature: what is left is about its cube."""
+
+SMALLEST_REST = 1e-15
+"""Less than that cannot be told from rounding when 1 is subtracted."""
+
+CHUNK_VALUES = 1 << 16
+"""Scores per chunk: two buffers of 0.5 MB stay in the cache."""
 
 
 class Spread(NamedTuple):
@@ -58,25 +64,51 @@ def at_row_temperature(logits: Floats, predictions: Ints, g: Floats, miss: Float
     """softmax(β z) with β ≥ 0 for each row such that the predicted class, the largest one, has probability g.
 
     With d_i = z_i − z_top ≤ 0 the equation is log Σ_{others} e^{β d_i} = log((1 − g) / g). Its left side is convex
-    and falls in β, so Newton's steps from β = 0 never overshoot. If g is below 1/K, the answer is β = 0: uniform.
+    and falls in β. If g is below 1/K, the answer is β = 0: uniform.
     """
-    at = np.arange(logits.shape[0]), predictions
-    gaps = np.clip(logits - logits[at][:, None], -LOG_ODDS_LIMIT, 0.0)
+    out = np.empty(logits.shape)
     with np.errstate(divide="ignore"):
         target = np.log(miss) - np.log(g)
-    beta, active = np.zeros(g.size), np.ones(g.size, dtype=bool)
+    step = max(1, CHUNK_VALUES // logits.shape[1])
+    for start in range(0, logits.shape[0], step):
+        rows = slice(start, start + step)
+        top = logits[np.arange(start, min(start + step, logits.shape[0])), predictions[rows]]
+        gaps = np.subtract(logits[rows], top[:, None], out=out[rows])
+        np.maximum(gaps, -LOG_ODDS_LIMIT, out=gaps)
+        gaps *= _row_sharpness(gaps, target[rows])[:, None]
+        np.exp(gaps, out=gaps)
+        gaps /= gaps.sum(axis=1)[:, None]
+    return out
+
+
+def _row_sharpness(gaps: Floats, target: Floats) -> Floats:
+    """β of every row. Each row stops by itself, so its result does not depend on the rows beside it.
+
+    Steps solve the equation to second order. Where that has no solution, a Newton step is taken: for a convex function
+    it ends at or below the solution, however far away it began.
+    """
+    beta, rows = np.ones(target.size), np.arange(target.size)
+    terms = np.empty(gaps.shape)
     for _ in range(STEPS):
-        terms = np.exp(beta[:, None] * gaps)
-        # The predicted class has e^0 = 1. Other classes have more together, or they would not overtake it.
-        others = terms.sum(axis=1) - 1.0
-        slope = np.minimum(np.einsum("ij,ij->i", terms, gaps) / others, -1e-300)
-        step = np.where(active, np.maximum((target - np.log(others)) / slope, 0.0), 0.0)
-        beta += step
-        # Each row stops by itself, so its result does not depend on the rows beside it.
-        active &= step > CLOSE * np.maximum(beta, 1.0)
-        if not active.any():
+        now = terms[: rows.size]
+        np.exp(np.multiply(gaps, beta[rows, None], out=now), out=now)
+        # The predicted class has e^0 = 1.
+        others = np.maximum(now.sum(axis=1) - 1.0, SMALLEST_REST)
+        now *= gaps
+        slope = np.minimum(now.sum(axis=1) / others, -1e-300)
+        bend = np.maximum(np.einsum("ij,ij->i", now, gaps) / others - slope**2, 0.0)
+        newton = (target[rows] - np.log(others)) / slope
+        # δ with F'δ + F''δ²/2 = F'·newton, in the form that does not cancel.
+        inside = 1.0 + 2.0 * newton * bend / slope
+        step = np.where(inside > 0.0, 2.0 * newton / (1.0 + np.sqrt(np.maximum(inside, 0.0))), newton)
+        new = np.maximum(beta[rows] + step, 0.0)
+        moved = np.abs(new - beta[rows]) > CLOSE * np.maximum(new, 1.0)
+        beta[rows] = new
+        if not moved.any():
             break
-    return np.exp(log_softmax(beta[:, None] * gaps))
+        if not moved.all():
+            rows, gaps = rows[moved], gaps[moved]
+    return beta
 
 
 def floor_of(rows: Rows) -> float:
