@@ -9,6 +9,7 @@ Every peer is given float64 probabilities whose rows sum to 1, and is used as it
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -20,6 +21,9 @@ from bpmcli.core.calibrators.spread import IN_PROPORTION, fit_spread
 from bpmcli.core.data.log_odds import reduce_probs
 from bpmcli.core.data.rows import EVENT, Rows
 from bpmcli.core.data.sample import BARE_LIMIT
+
+# numba, which probmetrics needs, looks for the package `coverage` and would find benchmarks/coverage.py.
+sys.modules.setdefault("coverage", None)  # type: ignore[arg-type]
 
 Apply = Callable[[np.ndarray], np.ndarray]
 Fit = Callable[[np.ndarray, np.ndarray], Apply]

@@ -10,9 +10,12 @@ from bpmcli.core.calibrators.linear.forms import Form
 from bpmcli.core.calibrators.linear.likelihood import Likelihood
 from bpmcli.core.data.sample import Floats
 
-NEWTON_PARAMETERS = 700
+NEWTON_MATRIX, NEWTON_DIAGONAL = 700, 100
 """Up to this many parameters a few Newton steps cost less than the last digits cost L-BFGS."""
 
+ENOUGH = 1e-4
+"""For L-BFGS alone: the gradient in coordinates where a parameter's standard deviation is about 1. What is missing is
+a ten-thousandth of what the rows leave open."""
 
 CAUTION = 1e-3
 """Least curvature that is assumed for each of the rows when the first steps are scaled."""
@@ -28,13 +31,13 @@ class Minimum(NamedTuple):
 
 
 def minimise(likelihood: Likelihood, tau: Floats, rows: int, tolerance: float = 1e-7) -> Minimum:
-    """From the identity map to where no entry of the gradient exceeds `tolerance` (100 times that by L-BFGS alone)."""
+    """From the identity map to where no entry of the gradient exceeds `tolerance` (ENOUGH where L-BFGS is alone)."""
     start = np.zeros(likelihood.form.size)
     blocks = likelihood.blocks(start)
     # Where the model is certain of every row the Hessian vanishes at the start, and a step would go anywhere.
     scale = Scale.of(blocks, likelihood.form, np.maximum(tau, CAUTION * rows))
-    if likelihood.form.size > NEWTON_PARAMETERS:
-        return lbfgs(likelihood, tau, start, 100 * tolerance, scale)
+    if likelihood.form.size > (NEWTON_MATRIX if likelihood.form.matrix else NEWTON_DIAGONAL):
+        return lbfgs(likelihood, tau, start, ENOUGH, scale)
     near = lbfgs(likelihood, tau, start, 0.01, scale)
     return _newton(likelihood, tau, near, tolerance)
 
