@@ -76,8 +76,11 @@ def fit(
         from bpmcli.cli.pictures import fitted
 
         fitted(output.plot, [document for _, document in documents], columns)
-    if documents:
-        _show(format_, documents, to_files=output.output not in (None, "-") or output.output_dir is not None)
+    to_files = output.output not in (None, "-") or output.output_dir is not None
+    if documents or (to_files and format_ == "json"):
+        _show(format_, documents, to_files)
+    if documents and not calibrators.method and calibrators.prior == "beta":
+        console.note("fitted bpm, the method of the paper; --method auto chooses by cross-validated log loss")
     return outcomes.finish()
 
 

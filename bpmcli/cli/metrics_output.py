@@ -20,6 +20,10 @@ def show_results(
     if records and format_ != "jsonl":
         records = ranked_records(records, sort, format_) if sort else records
         show_records(format_, records, document_of(options, records, failures, gates), wanted)
+    elif format_ == "json":  # every input failed, and the document says so
+        from bpmcli.cli.render import Table, show
+
+        show(format_, Table([], []), document_of(options, records, failures, gates))
     return records
 
 

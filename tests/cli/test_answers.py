@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -185,3 +186,17 @@ def test_the_beta_density_is_blamed_only_if_the_confidences_themselves_agree():
     assert f"with --density empirical it is {found['empirical']:.4f}" in sentence
     (sentence,) = disagreements(sample, {"tce-bpm": found["beta"]}, 0.9, 0.91, MetricOptions())
     assert "curve family" in sentence
+
+
+def test_json_is_never_empty(run):
+    Path("bad.npz").write_text("junk")
+    found = json.loads(run("metrics", "bad.npz", "-f", "json", "-q", code=3).out)
+    assert found["results"] == []
+    assert found["failures"][0]["input"] == "bad.npz"
+    assert json.loads(run("fit", "bad.npz", "-f", "json", "-q", "-o", "p.json", code=3).out)["fits"] == []
+
+
+def test_a_bare_fit_says_that_it_is_the_papers(run):
+    bare, named = (run("fit", TEST, *argv, "-o", "p.json").err for argv in ([], ["--method", "bpm"]))
+    assert "fitted bpm, the method of the paper; --method auto chooses by cross-validated log loss" in bare
+    assert "the method of the paper" not in named
