@@ -363,3 +363,63 @@ def test_surrogate_pairs_survive_the_borders_of_blocks():
         lines = CheckedLines(BytesIO(text))
         assert b"".join(iter(lambda lines=lines, size=size: lines.read(size), b"")) == text
         assert not lines.replaced
+
+
+def packed_arrow(path: Path, stream: bool) -> bytes:
+    """A compressed file whose first buffer claims to unpack to 4 GB."""
+    table = pa.table({"confidence": np.full(5000, 0.5), "hit": np.arange(5000) % 2})
+    options, out = pa.ipc.IpcWriteOptions(compression="zstd"), BytesIO()
+    with (pa.ipc.new_stream if stream else pa.ipc.new_file)(out, table.schema, options=options) as writer:
+        writer.write_table(table)
+    content = out.getvalue().replace(struct.pack("<q", 40_000), struct.pack("<q", 4 << 30), 1)
+    path.write_bytes(content)
+    return content
+
+
+@pytest.mark.parametrize("name", ["a.arrow", "a.arrows"])
+def test_what_compressed_buffers_claim_is_checked_before_they_are_unpacked(tmp_path, name):
+    assert struct.pack("<q", 4 << 30) in packed_arrow(tmp_path / name, name.endswith("s"))
+    with pytest.raises(DataError, match=r"claims 4\d{3} MB packed into \d+ bytes"):
+        read_rows(str(tmp_path / name))
+
+
+def test_rows_that_are_not_stored_are_refused(tmp_path):
+    path, names = tmp_path / "a.arrow", ["confidence", "hit"]
+    nothing, out = [pa.nulls(7777777)] * 2, BytesIO()
+    with pa.ipc.new_file(out, pa.schema([(name, pa.null()) for name in names])) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays(nothing, names=names))
+    path.write_bytes(out.getvalue().replace(struct.pack("<q", 7777777), struct.pack("<q", 10**12)))
+    with pytest.raises(DataError, match="claims 1000000000000 rows in 0 bytes"):
+        read_rows(str(path))
+
+
+def test_what_an_hdf5_file_claims_is_checked(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("confidence", shape=(2**33,), dtype="f8", chunks=(2**20,), fillvalue=0.5)
+        file.create_dataset("hit", data=np.ones(5))
+    with pytest.raises(DataError, match="'confidence' claims 65536 MB, of which 0 bytes are stored"):
+        read_rows(str(path))
+    with h5py.File(path, "w") as file:
+        file.create_dataset("confidence", shape=(2**24 + 1,), dtype="f8", chunks=(2**24 + 1,), compression="gzip")
+    with pytest.raises(DataError, match="is stored in chunks of 128 MB"):
+        read_rows(str(path))
+
+
+def test_tables_have_a_limited_number_of_columns(tmp_path, monkeypatch):
+    monkeypatch.setattr("bpmcli.io.formats.record_batches.MOST_COLUMNS", 10)
+    path = tmp_path / "a.csv"
+    path.write_text(",".join(["label", *(f"prob_{i}" for i in range(10))]) + "\n" + ",".join(["1"] + ["0.1"] * 10))
+    with pytest.raises(DataError, match="has 11 columns, and at most 10 are read"):
+        read_rows(str(path))
+
+
+def test_lack_of_memory_is_a_bad_input_and_not_a_bug(run, tmp_path, monkeypatch):
+    def greedy(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    path = tmp_path / "a.csv"
+    path.write_text("confidence,hit\n0.5,1\n")
+    monkeypatch.setattr("bpmcli.io.readers.rows_of", greedy)
+    assert "does not fit into memory" in run("metrics", path, code=3).err
