@@ -66,6 +66,9 @@ def _values() -> Mapping[str, tuple[str, ...]]:
         "--variant": ("paper", "authors"),
         "--optimizer": ("newton", "nelder-mead"),
         "--engine": ("local", "dask"),
+        "--inconclusive": ("pass", "fail"),
+        "--lm-score": ("acc", "acc_norm"),
+        "--scale": ("percent",),
     }
 
 

@@ -46,6 +46,8 @@ CASES = [
     (["bpmcli", "fit", "--method", "temp"], ["temperature"]),
     (["bpmcli", "metrics", "-m", "tce-"], ["tce-bpm"]),
     (["bpmcli", "metrics", "--max-increase", "sm"], ["smece="]),
+    (["bpmcli", "metrics", "--inconclusive", "p"], ["pass"]),
+    (["bpmcli", "fit", "--lm-score", "acc_"], ["acc_norm"]),
     (["bpmcli", "metrics", "a data.csv", "--label", "y"], ["y_true"]),
 ]
 
