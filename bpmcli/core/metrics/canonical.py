@@ -27,6 +27,7 @@ import numpy as np
 from bpmcli.core.data.class_scores import ClassScores
 from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import Floats, Ints
+from bpmcli.errors import FitError
 
 RUNS = 399
 """Simulated sets of labels: the smallest P-value is 1/400."""
@@ -39,6 +40,10 @@ SHIFT, SLOPE, SMOOTH = 0.5, 0.4, 0.5
 """Standard deviations τ of the coefficients: those of the priors of `bpm-averaged`."""
 CHUNK = 1 << 21
 """Labels that are drawn at once."""
+MOST_SUMS = 30_000_000
+FEWEST_RUNS = 99
+"""Sums by class and simulated set of labels that are held at most: 240 MB. With very many classes landmarks are left
+out first, then there are fewer sets of labels, but never fewer than FEWEST_RUNS."""
 FEW_CLASSES = 64
 """Up to here a label is found by comparing with every cumulative probability."""
 
@@ -63,6 +68,7 @@ def distribution_test(rows: Rows, runs: int = RUNS, seed: int = 0, smooth: bool 
     """
     assert rows.scores is not None
     assert rows.labels is not None
+    runs, most_landmarks = _affordable(runs, rows.scores.n_classes)
     hashes = rows.scores.hashes()
     keys = [rows.labels, hashes] if rows.weights is None else [rows.labels, rows.weights, hashes]
     order = np.lexsort(keys)
@@ -70,7 +76,8 @@ def distribution_test(rows: Rows, runs: int = RUNS, seed: int = 0, smooth: bool 
         order = order[hashes[order] <= hashes[order[MOST_ROWS - 1]]]
     labels, scores = rows.labels[order], rows.scores.take(order)
     weights = np.ones(order.size) if rows.weights is None else rows.weights[order] / rows.weights[order].mean()
-    landmarks = _Landmarks(scores.take(np.arange(min(LANDMARKS, order.size)))) if smooth else None
+    few = np.arange(min(most_landmarks, order.size)) if smooth else np.arange(0)
+    landmarks = _Landmarks(scores.take(few)) if few.size else None
     sums = _Sums(runs, scores.n_classes, 0 if landmarks is None else landmarks.size)
     rng = np.random.default_rng(seed)
     step = max(1, min(CHUNK // (runs + 1), CHUNK // scores.n_classes))
@@ -79,6 +86,14 @@ def distribution_test(rows: Rows, runs: int = RUNS, seed: int = 0, smooth: bool 
         sums.add(log_probs, features, labels[part], weights[part], rng)
     single, joint = sums.log_bayes_factors()
     return ClassTest(_p_value(joint), _p_value(single), order.size, sums.standardised())
+
+
+def _affordable(runs: int, k: int) -> tuple[int, int]:
+    """The number of simulated sets of labels, and of landmarks, whose sums for k classes fit into memory."""
+    runs = min(runs, MOST_SUMS // (2 * k))
+    if runs < FEWEST_RUNS:
+        raise FitError(f"{k:,} classes are too many for the test of whole distributions")
+    return runs, min(LANDMARKS, MOST_SUMS // ((runs + 1) * k) - 2)
 
 
 def calibrated_rows(rows: Rows, runs: int, rng: np.random.Generator) -> Iterator[Rows]:

@@ -20,6 +20,7 @@ from bpmcli.core.data.sample import Floats, Ints, make_room_for_hit, sample_from
 from bpmcli.core.metrics.intervals import Interval, limits_of
 from bpmcli.core.metrics.registry import METRICS, MetricOptions
 from bpmcli.core.metrics.whole import losses_of
+from bpmcli.errors import FitError
 
 NORMAL_FROM = 20_000
 """From so many rows on a mean is normal: its interval needs no resamples."""
@@ -85,8 +86,6 @@ def _counts(shares: Floats, clusters: Ints | None, runs: int, seed: int) -> Iter
 def _of_errors(
     rows: Rows, values: Mapping[str, float], options: MetricOptions, level: float, runs: int, seed: int
 ) -> dict[str, Interval | None]:
-    from bpmcli.core.metrics.canonical import distribution_test
-
     assert rows.scores is not None
     pairs = rows.n * rows.scores.n_classes
     runs = max(min(runs, MOST_WORK // pairs), FEWEST)
@@ -94,7 +93,7 @@ def _of_errors(
     assert rows.scores is not None
     clusters = None if rows.clusters is None else rows.clusters.codes
     # The test needs independent rows; where they are in clusters, nothing rules out that the error is noise.
-    calibrated = clusters is not None or distribution_test(rows.known(), smooth=False).classwise > 0.05
+    calibrated = clusters is not None or not _rejected(rows.known())
     plug_in, squares = np.zeros(runs + 1), np.zeros(runs + 1)
     shares = np.full(rows.n, 1.0 / rows.n) if rows.weights is None else rows.weights / rows.weights.sum()
     worth = 1.0 / float(np.square(shares).sum())
@@ -119,6 +118,16 @@ def _of_errors(
         low, high = (min(max(limit + value - base, 0.0), 1.0) for limit in (low, high))
         out[name] = Interval(0.0 if calibrated else min(low, value), max(high, value), level, runs)
     return out
+
+
+def _rejected(rows: Rows) -> bool:
+    """Whether the test of single classes rejects calibration; not if there are no rows or too many classes for it."""
+    from bpmcli.core.metrics.canonical import distribution_test
+
+    try:
+        return rows.n > 0 and distribution_test(rows, smooth=False).classwise <= 0.05
+    except FitError:
+        return False
 
 
 def _order(rows: Rows) -> Ints:

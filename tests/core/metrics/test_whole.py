@@ -20,6 +20,7 @@ from bpmcli.core.metrics.class_check import class_check
 from bpmcli.core.metrics.classwise import Asked, class_samples, class_table
 from bpmcli.core.metrics.whole import IMPOSSIBLE, whole_losses
 from bpmcli.core.metrics.whole_intervals import whole_intervals
+from bpmcli.errors import FitError
 
 WHOLE = [name for name, entry in METRICS.items() if entry.needs_classes]
 ORACLE = json.loads((ROOT / "tests" / "oracles" / "classes.json").read_text())["cases"]
@@ -226,6 +227,14 @@ def test_canonical_test_level_with_weights_and_many_classes():
         rows = rows_of(rows.scores.parts[0], rows.labels, rng.exponential(size=80))
         rejected += distribution_test(rows, 99, seed).canonical <= 0.05
     assert rejected <= 9  # probability 0.001 of more
+
+
+def test_the_canonical_test_needs_bounded_memory(monkeypatch):
+    monkeypatch.setattr(canonical_module, "MOST_SUMS", 10_000)
+    rows = draw("slopes", 400, 4, np.random.default_rng(0))
+    assert distribution_test(rows).canonical <= 0.02  # fewer landmarks
+    with pytest.raises(FitError, match="too many"):
+        distribution_test(draw("calibrated", 20, 60, np.random.default_rng(0)))
 
 
 @pytest.mark.parametrize("truth", ["temperature", "slopes", "rest"])
