@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import arrays
 
+from bpmcli.cli import main
 from bpmcli.errors import DataError
 from bpmcli.io.columns import Objects
 from bpmcli.io.writers import open_writer
@@ -30,11 +31,19 @@ def bare(n: int = N) -> dict[str, np.ndarray]:
     return {"confidence": s, "hit": rng.random(n) < s}
 
 
+@pytest.fixture(scope="module")
+def parameters(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fitted")
+    np.savez(folder / "fit.npz", **bare())
+    assert main(["fit", str(folder / "fit.npz"), "--method", "identity", "-o", str(folder / "p.json"), "-q"]) == 0
+    return (folder / "p.json").read_bytes()
+
+
 @pytest.fixture
-def fitted(run):
-    """Parameters in p.json; returns the runner."""
+def fitted(run, parameters):
+    """Rows in fit.npz, parameters in p.json; returns the runner."""
     np.savez("fit.npz", **bare())
-    run("fit", "fit.npz", "--method", "identity", "-o", "p.json")
+    Path("p.json").write_bytes(parameters)
     return run
 
 
