@@ -33,15 +33,22 @@ def test_limits_are_parsed():
         ("ece=x", "'x' is not a finite number"),
         ("ece=inf", "'inf' is not a finite number"),
         ("nope=1", "unknown metric of --fail-above 'nope'"),
+        ("auroc=0.9", "higher values of auroc are better"),
     ):
         with pytest.raises(UsageError, match=words):
             parse_limits("--fail-above", [text])
 
 
+def test_higher_is_better_for_some():
+    assert parse_limits("--fail-below", ["auroc=0.9"]) == [Limit("auroc", 0.9)]
+    with pytest.raises(UsageError, match="lower values of ece are better"):
+        parse_limits("--fail-below", ["ece=0.1"])
+
+
 def test_every_gate_names_its_metric():
-    limits = Limits([Limit("ece", 1)], [Limit("ks", 2)], [Limit("tce", 3)])
-    assert [kind for kind, _ in limits.kinds()] == ["fail-above", "pass-below", "max-increase"]
-    assert limits.names() == ["ece", "ks", "tce"]
+    limits = Limits([Limit("ece", 1)], [Limit("ks", 2)], [Limit("tce", 3)], least=[Limit("auroc", 4)])
+    assert [kind for kind, _ in limits.kinds()] == ["fail-above", "pass-below", "max-increase", "fail-below"]
+    assert limits.names() == ["ece", "ks", "tce", "auroc"]
 
 
 @pytest.mark.parametrize(
@@ -90,6 +97,22 @@ def test_fail_above_looks_at_the_value(value, code):
 def test_fail_above_with_a_confidence_looks_at_the_lower_limit(low, code):
     (gate,) = outcomes(Limits(above=ECE, confidence=0.95), record(0.05, low=low, high=0.06))
     assert (gate.exit_code, gate.bound) == (code, low)
+
+
+@pytest.mark.parametrize(
+    ("value", "high", "confidence", "passed", "words"),
+    [
+        (0.04, None, None, True, "at least the limit 0.04"),
+        (0.0399, None, None, False, "0.00010 below the limit 0.04"),
+        (0.03, 0.04, 0.95, True, "not surely below the limit 0.04"),
+        (0.03, 0.0399, 0.95, False, "surely below the limit 0.04"),
+        (None, None, None, False, "could not be measured"),
+    ],
+)
+def test_fail_below_is_for_metrics_of_which_more_is_better(value, high, confidence, passed, words):
+    (gate,) = outcomes(Limits(least=ECE, confidence=confidence), record(value, low=0.01, high=high))
+    assert (gate.passed, gate.kind, gate.exit_code) == (passed, "fail-below", 0 if passed else 1)
+    assert words in str(gate)
 
 
 @pytest.mark.parametrize(
@@ -250,17 +273,18 @@ KS = [Limit("ks", 0.1)]
 
 
 def test_paths_have_limits_of_their_own():
-    limits = Limits(above=ECE, below=ECE, paths=(("/in/*.npz", (KS, None, None)), ("/in/b*", (None, KS, KS))))
+    limits = Limits(above=ECE, below=ECE, paths=(("/in/*.npz", (KS, None, None, None)), ("/in/b*", (None, KS, KS, KS))))
     assert limits.at("/elsewhere/a.npz") == limits
     first, second = limits.at("/in/a.npz"), limits.at("/in/b.npz")
     assert (first.above, first.below, first.rises) == (KS, ECE, ())
     assert (second.above, second.below, second.rises) == (KS, KS, KS)  # both patterns match
-    assert limits.names() == ["ece", "ece", "ks", "ks", "ks"]
+    assert (first.least, second.least) == ((), KS)
+    assert limits.names() == ["ece", "ece", "ks", "ks", "ks", "ks"]
     assert Limits().names() == []
 
 
 @pytest.mark.parametrize(
-    ("own", "interval"), [((KS, None, None), 0.9), ((None, KS, None), 0.9), ((None, None, KS), 0.0)]
+    ("own", "interval"), [((KS, None, None, None), 0.9), ((None, KS, None, None), 0.9), ((None, None, KS, None), 0.0)]
 )
 def test_limits_of_paths_need_intervals_too(own, interval):
     limits = Limits(paths=(("/in/*", own),))
@@ -273,7 +297,7 @@ def test_limits_of_paths_need_intervals_too(own, interval):
 def test_only_the_increase_of_a_calibration_error_has_a_known_uncertainty():
     from bpmcli.tasks.measure import Requested
 
-    limits = Limits(paths=(("/in/*", (None, None, KS)),), rises=ECE, confidence=0.95)
+    limits = Limits(paths=(("/in/*", (None, None, KS, None)),), rises=ECE, confidence=0.95)
     assert with_baselines(Requested(), limits, {"results": []}, True, 0).against.names == ["ece", "ks"]
     with pytest.raises(UsageError, match="does not know how uncertain an increase of brier is"):
         with_baselines(Requested(), limits._replace(rises=[Limit("brier", 1)]), {"results": []}, True, 0)

@@ -262,6 +262,16 @@ def test_a_draw_that_scores_as_high_counts():
     assert floor.p_value == 1.0
 
 
+def test_where_higher_is_better_a_draw_that_scores_as_low_counts():
+    s, h = drawn(100)
+    sample = sample_from_confidences(s, h)
+    floor = noise_floor(sample, ["auroc"], MetricOptions(), runs=30, seed=3)["auroc"]
+    rng = np.random.default_rng(3)
+    draws = [found("auroc", sample.with_hits(calibrated_hits(sample, rng))).value for _ in range(30)]
+    assert floor is not None
+    assert floor.p_value == pytest.approx((1 + np.sum(np.array(draws) <= found("auroc", sample).value)) / 31)
+
+
 def test_noise_floor_of_a_metric_that_cannot_be_computed():
     few = sample_from_confidences(*drawn(20))
     assert noise_floor(few, ["tce-bpm"], MetricOptions(), runs=2) == {"tce-bpm": None}
