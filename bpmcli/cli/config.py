@@ -21,6 +21,8 @@ _COPIES = "BPMCLI_STREAM_COPIES"
 """Set by us for worker processes (see io/streams.py)."""
 NOT_OPTIONS = {NAMED, "BPMCLI_DEBUG", _COPIES}
 INPUTS = "inputs"
+LARGEST = 1 << 20
+"""Bytes of a configuration file."""
 PATHS = "paths"
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
 
@@ -56,7 +58,7 @@ def config_file() -> str | None:
 def _mentions_bpmcli(path: str) -> bool:
     try:
         with open(path, "rb") as file:
-            return b"tool.bpmcli" in file.read()
+            return b"tool.bpmcli" in file.read(LARGEST)
     except OSError:
         return False
 
@@ -110,7 +112,10 @@ def _load(path: str) -> Mapping[str, Any]:
         import tomli as tomllib
     try:
         with open(path, "rb") as file:
-            document = tomllib.load(file)
+            text = file.read(LARGEST + 1)
+        if len(text) > LARGEST:
+            raise UsageError(f"{path}: is larger than {LARGEST >> 20} MB", "is it a configuration file?")
+        document = tomllib.loads(text.decode("utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", f"{NAMED} names a configuration file; unset it") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:

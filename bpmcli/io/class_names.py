@@ -25,7 +25,7 @@ def beside(path: str, n: int) -> tuple[str, ...] | None:
 
 def _read(path: str) -> tuple[str, ...]:
     try:
-        if os.path.getsize(path) > LARGEST:
+        if not os.path.isfile(path) or os.path.getsize(path) > LARGEST:
             return ()
         with open(path, encoding="utf-8") as file:
             text = file.read()

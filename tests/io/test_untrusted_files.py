@@ -423,3 +423,30 @@ def test_lack_of_memory_is_a_bad_input_and_not_a_bug(run, tmp_path, monkeypatch)
     path.write_text("confidence,hit\n0.5,1\n")
     monkeypatch.setattr("bpmcli.io.readers.rows_of", greedy)
     assert "does not fit into memory" in run("metrics", path, code=3).err
+
+
+def test_an_hdf5_group_inside_itself_is_visited_once(run, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        group = file.create_group("a")
+        group["again"], group["top"] = group, file["/"]
+        group.create_dataset("confidence", data=np.full(30, 0.6))
+        group.create_dataset("hit", data=np.arange(30) % 2)
+    assert json.loads(run("metrics", path, "-m", "ece", "-f", "json", "-q").out)["results"][0]["n"] == 30
+
+
+def test_a_configuration_file_of_gigabytes_is_not_read(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text("confidence,hit\n0.5,1\n0.6,0\n")
+    with open("bpmcli.toml", "wb") as file:
+        file.truncate(3 << 30)
+    assert "is larger than 1 MB" in run("metrics", "a.csv", code=2).err
+    os.rename("bpmcli.toml", "pyproject.toml")
+    run("metrics", "a.csv", "-m", "ece")
+
+
+def test_a_pipe_beside_the_input_is_not_waited_for(run, tmp_path):
+    np.savez(tmp_path / "a.npz", probs=np.full((4, 2), 0.5), label=np.array(["cat", "dog"] * 2))
+    os.mkfifo(tmp_path / "classes.txt")
+    run("metrics", tmp_path / "a.npz", "-m", "ece", code=3)

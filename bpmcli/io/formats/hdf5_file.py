@@ -39,10 +39,13 @@ def groups(path: str) -> list[str]:
     found: list[str] = []
     try:
         with h5py.File(path, "r") as file:
-            pending = [""]
+            pending, seen = [""], set()
             while pending and len(found) < MOST_GROUPS:
                 name = pending.pop()
                 group = file[name] if name else file
+                if (place := h5py.h5o.get_info(group.id).addr) in seen:
+                    continue  # a group can be inside itself
+                seen.add(place)
                 inside = [key for key in group if group.get(key, getlink=True).__class__ is h5py.HardLink]
                 kinds = {key: group.get(key, getclass=True) for key in inside}
                 if any(kind is h5py.Dataset for kind in kinds.values()):
