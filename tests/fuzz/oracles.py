@@ -163,6 +163,8 @@ def follow_up(case: Case, ran: Ran) -> Step | None:
     if ran.argv[0] == "summarize" and target.endswith((".parquet", ".pq")):
         by = _option(ran.argv, "--by")
         return Step(["metrics", target, "-q", "-m", "ece", *(["--by", by] if by else [])], None, True)
+    if ran.argv[0] == "fit" and "were skipped" in ran.err:
+        return None  # rows without a group, which only apply looks at, may be wrong in other ways
     if ran.argv[0] == "fit" and inputs and target != "-" and not case.damaged and "summary" not in case.name:
         kept = [x for i, a in enumerate(ran.argv[:-1]) if a in COLUMNS[:4] for x in (a, ran.argv[i + 1])]
         kept += ["--skip-missing"] if "--skip-missing" in ran.argv else []
