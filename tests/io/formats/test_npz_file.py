@@ -158,7 +158,6 @@ def test_what_is_written_is_read_again(path):
     written(path, *batches, metadata={"bpmcli": "{}"})
     assert path.read_bytes() == before
     with zipfile.ZipFile(path) as archive:
-        assert {info.extract_version for info in archive.infolist() if "bpmcli" not in info.filename} == {45}  # zip64
         assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
 
 
@@ -219,8 +218,6 @@ def test_arrays_of_the_file_are_copied(path, tmp_path, monkeypatch, piece):
     assert arrays(path)["names"].tolist() == ["a", "b"]
     assert arrays(path)["probs"].shape == (8, 3)  # what was written stays
     assert found.others == ["seed"]
-    with zipfile.ZipFile(path) as archive:
-        assert {info.extract_version for info in archive.infolist()} == {45}  # zip64: arrays may exceed 2 GiB
 
 
 def test_a_writer_knows_what_it_carried(path, tmp_path):
