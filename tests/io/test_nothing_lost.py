@@ -359,3 +359,26 @@ def test_a_carriage_return_in_a_column_name_comes_back(run, tmp_path):
     run("apply", tmp_path / "p.json", tmp_path / "a.parquet", "-o", tmp_path / "o.csv")
     with open(tmp_path / "o.csv", newline="") as file:
         assert "a\rb" in next(csv.reader(file))
+
+
+@pytest.mark.parametrize("kind", ["hdf5", "safetensors"])
+def test_arrays_of_other_lengths_go_from_any_format_into_npz(run, tmp_path, kind):
+    columns = {**bare(40), "vocab": np.arange(7)}
+    columns["hit"] = columns["hit"].astype(np.int64)
+    path = tmp_path / f"a.{kind}"
+    if kind == "hdf5":
+        with pytest.importorskip("h5py").File(path, "w") as file:
+            for name, values in columns.items():
+                file.create_dataset(name, data=values)
+    else:
+        header, body = {}, b""
+        for name, values in columns.items():
+            offsets = [len(body), len(body) + values.nbytes]
+            dtype = "F64" if values.dtype.kind == "f" else "I64"
+            header[name] = {"dtype": dtype, "shape": list(values.shape), "data_offsets": offsets}
+            body += values.tobytes()
+        text = json.dumps(header).encode()
+        path.write_bytes(len(text).to_bytes(8, "little") + text + body)
+    run("fit", path, "--method", "platt", "-o", tmp_path / "p.json")
+    run("apply", tmp_path / "p.json", path, "-o", tmp_path / "o.npz")
+    assert arrays(tmp_path / "o.npz")["vocab"].tolist() == list(range(7))

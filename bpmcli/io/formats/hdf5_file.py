@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from contextlib import contextmanager
+from typing import IO, Any
 
 import numpy as np
 
 from bpmcli.errors import DataError
 from bpmcli.io.columns import Array
 from bpmcli.io.formats import reads
-from bpmcli.io.formats.npy_array import array_info, as_column
+from bpmcli.io.formats.npy_array import array_info, as_column, as_npy
 from bpmcli.io.formats.reader import ColumnBatch, Reader, rows_per_batch
 
 SEPARATOR = "::"
@@ -111,6 +112,14 @@ class Hdf5Reader(Reader):
                 arrays = {name: _rows(h5py, data, start, stop) for name, data in wanted.items()}
                 columns = {name: as_column(arrays[name]) for name in names}
                 yield ColumnBatch(start, stop - start, columns, {name: arrays[name] for name in passed})
+
+    @contextmanager
+    def opened_array(self, name: str) -> Iterator[IO[bytes]]:
+        h5py = _h5py()
+        with h5py.File(self.path.partition(SEPARATOR)[0], "r") as file:
+            values = _rows(h5py, self._group(file)[name], 0, self.columns[name].rows or 0)
+        with as_npy(values) as found:
+            yield found
 
     def file_arrays(self, scores: str) -> list[str]:
         return [name for name, c in self.columns.items() if c.rows != self.columns[scores].rows]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO, Any
 
 import numpy as np
@@ -118,6 +121,17 @@ def array_info(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Colum
     for n in shape[1:]:
         width *= int(n)
     return ColumnInfo(name, None if one else width, dtype.kind, int(shape[0]))
+
+
+@contextmanager
+def as_npy(values: Array) -> Iterator[IO[bytes]]:
+    """An array as a file in npy format."""
+    from numpy.lib import format as npy
+
+    with tempfile.TemporaryFile() as file:
+        npy.write_array(file, values, allow_pickle=False)
+        file.seek(0)
+        yield file
 
 
 def as_column(values: Array) -> Array | Lists | Categorical:

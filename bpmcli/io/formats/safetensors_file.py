@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from contextlib import contextmanager
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from bpmcli.errors import DataError
 from bpmcli.io.columns import Array
 from bpmcli.io.formats import reads
-from bpmcli.io.formats.npy_array import TRUNCATED, array_info, as_column
+from bpmcli.io.formats.npy_array import TRUNCATED, array_info, as_column, as_npy
 from bpmcli.io.formats.reader import ColumnBatch, Reader, rows_per_batch
 
 LARGEST_HEADER = 100 << 20
@@ -84,6 +85,17 @@ class SafetensorsReader(Reader):
                 count = min(step, n - start)
                 data = {name: _take(f, name, tensor, start, count) for name, tensor in wanted.items()}
                 yield ColumnBatch(start, count, {k: as_column(data[k]) for k in names}, {k: data[k] for k in passed})
+
+    @contextmanager
+    def opened_array(self, name: str) -> Iterator[IO[bytes]]:
+        from bpmcli.io.opening import open_bytes
+
+        tensor = self.tensors[name]
+        rows = tensor if tensor.shape else tensor._replace(shape=(1,))
+        with open_bytes(self.path) as f:
+            values = _take(f, name, rows, 0, rows.shape[0])
+        with as_npy(values.reshape(tensor.shape)) as found:
+            yield found
 
     def file_arrays(self, scores: str) -> list[str]:
         n = self.columns[scores].rows
