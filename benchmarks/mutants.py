@@ -36,7 +36,7 @@ EQUIVALENT = Path(__file__).with_name("mutants_equivalent.txt")
 
 TESTS = {
     "core/data/binning.py": ["tests/core/data/test_binning.py"],
-    "core/metrics/definitions.py": ["tests/core/metrics/test_definitions.py"],
+    "core/metrics/definitions.py": ["tests/core/metrics/test_definitions.py", "tests/core/metrics/test_whole.py"],
     "core/metrics/bin_table.py": ["tests/core/metrics/test_definitions.py", "-k", "bin_table or wilson"],
     "core/metrics/noise_floor.py": ["tests/core/metrics/test_definitions.py", "-k", "calibrated or cell or noise"],
     "core/curves/tce.py": ["tests/core/curves/test_quadrature.py"],

@@ -134,6 +134,22 @@ def test_debiased_ece_of_single_rows_is_the_ece_or_nothing():
     assert found("ece-debiased", far, p=3.0).value is None
 
 
+@pytest.mark.parametrize("levels", [None, 9])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_scores_of_the_confidence(levels, weighted):
+    s, h = drawn(120, levels)
+    s = np.clip(s, 0.01, 0.99)
+    w = np.random.default_rng(1).integers(1, 5, 120) if weighted else np.ones(120, dtype=int)
+    sample = sample_from_confidences(s, h, w if weighted else None)
+    s, h = np.repeat(s, w), np.repeat(h, w)
+    assert found("accuracy", sample).value == pytest.approx(h.mean())
+    assert found("brier", sample).value == pytest.approx(np.mean((s - h) ** 2), rel=1e-9)
+    assert found("nll", sample).value == pytest.approx(-np.mean(np.where(h, np.log(s), np.log(1 - s))), rel=1e-9)
+    pairs = np.sign(s[h][:, None] - s[~h][None, :])
+    assert found("auroc", sample).value == pytest.approx(np.mean((pairs + 1) / 2), rel=1e-9)
+    assert found("auroc", sample_from_confidences(s, np.ones(s.size))).value is None
+
+
 def test_ks_with_weights_is_that_of_repeated_rows():
     s, h = drawn(50)
     weights = np.random.default_rng(1).integers(1, 5, 50)
