@@ -46,10 +46,13 @@ class Params:
 
     def fitted_to(self, path: str) -> bool:
         """Whether the calibrator was fitted to this very file. Streams, remote and very large files are not checked."""
-        known = {item["sha256"] for item in self.document.get("inputs") or () if item.get("sha256")}
-        if not known or not os.path.isfile(path) or is_stream(path) or os.path.getsize(path) > COMPARED_BYTES:
+        if not os.path.isfile(path) or is_stream(path):
             return False
-        return checksum(path) in known
+        size = os.path.getsize(path)
+        # Only a file of the same size is read again; files of earlier releases do not store sizes.
+        alike = (item for item in self.document.get("inputs") or () if item.get("bytes", size) == size)
+        known = {item["sha256"] for item in alike if item.get("sha256")}
+        return bool(known) and size <= COMPARED_BYTES and checksum(path) in known
 
     def recalibration(self, allow_argmax_change: bool = False, exact: bool = False) -> Recalibration:
         """What these parameters do to rows."""
@@ -82,9 +85,10 @@ def origin_of_rows(items: Sequence[Input], options: InputOptions, reduced: bool)
 
     `reduced`: the rows became a summary, so that the inputs were read only once.
     """
+    sums = [None if reduced and _is_costly(item.place) else checksum(item.place) for item in items]
     inputs = [
-        {"name": item.path, "sha256": None if reduced and _is_costly(item.place) else checksum(item.place)}
-        for item in items
+        {"name": item.path, "sha256": found, **({"bytes": os.path.getsize(item.place)} if found else {})}
+        for item, found in zip(items, sums, strict=True)
     ]
     columns = _remembered(options)
     return {"inputs": inputs, **({"columns": columns} if columns else {})}
