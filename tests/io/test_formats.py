@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -41,6 +42,15 @@ def read_rows_of_arrays():
     layout = Layout("probs", ("probs",), False, None, "label", None, None, None, None, "top-label", n_classes=3)
     batch = ColumnBatch(0, 50, {"probs": PROBS, "label": LABELS}, {})
     return rows_of(batch, layout, Counter(), distributions=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names must be valid Unicode")
+@pytest.mark.parametrize("suffix", writers())
+def test_names_that_are_not_utf_8_can_be_written(suffix, tmp_path):
+    path = f"{tmp_path}/\udcff{suffix}"
+    with open_writer(path) as out:
+        out.write({"probs": PROBS, "label": LABELS})
+    assert np.array_equal(read_rows(path, InputOptions()).rows.labels, LABELS)
 
 
 @pytest.mark.parametrize("suffix", writers())

@@ -8,7 +8,7 @@ from typing import Any
 
 from bpmcli.errors import DataError
 from bpmcli.io.columns import to_arrow
-from bpmcli.io.formats.reader import Reader
+from bpmcli.io.formats.reader import Reader, is_plain
 from bpmcli.io.formats.writer import Writer, spread_matrices
 
 PANDAS = b"pandas"
@@ -22,6 +22,7 @@ class ArrowWriter(Writer):
         super().__init__(path, metadata, origin)
         self.out: Any = None
         self.schema: Any = None
+        self.raw: Any = None
 
     def spread(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         return spread_matrices(columns)
@@ -40,7 +41,8 @@ class ArrowWriter(Writer):
         try:
             if self.out is None:
                 self.schema = self._schema(columns)
-                self.out = self.open(self.path, self.schema)
+                self.raw = None if is_plain(self.path) else open(self.path, "wb")  # noqa: SIM115
+                self.out = self.open(self.raw or self.path, self.schema)
             self.out.write_table(pa.table(list(columns.values()), schema=self.schema))
         except (pa.ArrowException, NotImplementedError) as error:
             if isinstance(error, OSError):
@@ -87,6 +89,8 @@ class ArrowWriter(Writer):
     def close(self) -> None:
         if self.out is not None:
             self.out.close()
+        if self.raw is not None:
+            self.raw.close()
 
 
 def _pandas_description(text: bytes, columns: Mapping[str, Any]) -> bytes:
