@@ -52,6 +52,8 @@ def differences(source: str, before: bytes, target: str, after: bytes, skipping:
 
 def _where(keys: list[Any], found: list[Any], skipping: bool) -> list[int] | str | None:
     """Where each row of the output was in the input; what is wrong with that; None if it cannot be told."""
+    if any(isinstance(key, (list, dict)) for key in [*keys, *found]):
+        return None
     place = {key: i for i, key in enumerate(keys)}
     if len(place) < len(keys):
         return None

@@ -27,8 +27,8 @@ NOTHING = -700.0
 FARTHEST = 1e150
 """A logit that lies further below the largest one of its row counts as this far: sums of larger ones overflow."""
 
-WIDEST = 250.0
-"""Temperatures are sought between e^-250 and e^250, whatever the scale of the logits."""
+WIDEST = 227.0
+"""Temperatures are sought between e^-227 and e^227, about 1e99: parameter files hold numbers below 1e100."""
 
 CHUNK_VALUES = 1 << 16
 """Scores per chunk: two buffers of 0.5 MB stay in the cache."""

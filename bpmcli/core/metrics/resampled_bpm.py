@@ -65,7 +65,7 @@ def _fits(drawn: Resamples, start: Floats, count: int) -> Floats:
         diagonal = np.maximum(np.einsum("rii->ri", hessian), 1e-12)
         matrix = hessian * (free[:, :, None] & free[:, None, :])
         matrix += np.eye(3) * np.where(free, (damping[:, None] + 1e-9) * diagonal, 1.0)[:, :, None]
-        step = -np.linalg.solve(matrix, (gradient * free)[:, :, None])[:, :, 0]
+        step = -_solved(matrix, (gradient * free)[:, :, None])[:, :, 0]
         trial = np.clip(theta + step, [0.0, 0.0, -BOX], BOX)
         new = _objective(trial, columns, mass, rates)
         better = new[0] < value
@@ -79,6 +79,15 @@ def _fits(drawn: Resamples, start: Floats, count: int) -> Floats:
     theta[correct >= 1 - 1e-12] = 0.0, 0.0, -FLAT
     theta[correct <= 0.0] = 0.0, 0.0, FLAT
     return theta
+
+
+def _solved(matrices: Floats, right: Floats) -> Floats:
+    """matrices⁻¹ right. Bins of equal confidence can make a matrix singular: then the shortest solutions."""
+    try:
+        found = np.linalg.solve(matrices, right)
+    except np.linalg.LinAlgError:
+        found = np.linalg.pinv(matrices, hermitian=True) @ right
+    return found.astype(np.float64, copy=False)
 
 
 def _fixed_bins(drawn: Resamples, count: int) -> tuple[Floats, Floats, Floats]:

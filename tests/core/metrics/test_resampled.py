@@ -78,3 +78,11 @@ def test_too_few_rows_for_the_fit_are_missing_values():
     sample = sample_from_confidences(np.linspace(0.6, 0.99, 30), np.arange(30) % 2)
     drawn = draw_resamples(merged(sample), 5, np.random.default_rng(0))
     assert np.isnan(METRICS["tce-bpm"].on_resamples(drawn, MetricOptions())).all()
+
+
+def test_a_singular_matrix_among_many_is_solved_by_the_shortest_step():
+    from bpmcli.core.metrics.resampled_bpm import _solved
+
+    matrices = np.stack([np.eye(3), np.diag([2.0, 4.0, 0.0])])
+    right = np.ones((2, 3, 1))
+    assert _solved(matrices, right)[:, :, 0].tolist() == [[1.0, 1.0, 1.0], [0.5, 0.25, 0.0]]
