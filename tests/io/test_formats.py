@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from bpmcli.core.data.categorical import categorical
+from bpmcli.errors import DataError
 from bpmcli.io.formats import readers, writers
 from bpmcli.io.layout import InputOptions
 from bpmcli.io.opening import by_content
@@ -77,3 +78,12 @@ def test_numbers_keep_their_digits_from_text_to_text(run, origin, target, tmp_pa
     with opened(f"out{target}", "rt", encoding="utf-8") as file:
         lines = file.read().splitlines()
     assert [re.split("[,\t]", line)[1] for line in lines[1:]] == note.tolist()
+
+
+@pytest.mark.parametrize("suffix", TEXT_FORMATS)
+def test_text_that_could_not_be_read_again_is_refused(suffix, tmp_path):
+    path = tmp_path / f"x{suffix}"
+    note = categorical(["a\0b", "c"])
+    with pytest.raises(DataError, match="'note' holds text with a NUL character"), open_writer(str(path)) as out:
+        out.write({"confidence": np.array([0.5, 0.9]), "note": note})
+    assert not path.exists()

@@ -211,6 +211,8 @@ class CsvWriter(TextWriter):
 
     def prepare(self, name: str, values: Any) -> list[Any]:
         found = super().prepare(name, values)
+        if _has_nul(found):
+            raise DataError("holds text with a NUL character")
         return [json_text(v) if isinstance(v, (list, dict)) else v for v in found] if _nested(found) else found
 
     def put(self, columns: Mapping[str, Any]) -> None:
@@ -259,6 +261,12 @@ class _LineEnds:
 
     def write(self, line: str) -> int:
         return self.file.write(line[:-2] + "\n")
+
+
+def _has_nul(values: Sequence[Any]) -> bool:
+    """Whether a column of text has a character that no reader takes for text."""
+    first = next((v for v in values if v is not None), None)
+    return isinstance(first, str) and any("\0" in v for v in values if isinstance(v, str))
 
 
 def _nested(values: Sequence[Any]) -> bool:
