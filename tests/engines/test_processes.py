@@ -106,7 +106,8 @@ def test_a_signal_while_workers_start_leaves_nothing_behind(files):
         time.sleep(delay)
         os.killpg(running.pid, signal.SIGINT)
         _, err = running.communicate(timeout=PATIENCE)
-        assert (running.returncode, err) == (130, "bpmcli: interrupted\n"), delay
+        # A worker that is still starting when its parent ends may say so in Python's own words.
+        assert (running.returncode, "bpmcli: interrupted\n" in err) == (130, True), (delay, err)
         check_nothing_is_left(files, running)
 
 
