@@ -31,51 +31,53 @@ $(VENV)/dev: pyproject.toml
 demo: $(VENV)/demo  ## install, then fit, apply, metrics, simulate, compare on sample_data
 	@PATH="$(abspath $(BIN)):$$PATH" sh sample_data/demo.sh
 
+# Bytecode of the tests is kept, where it may be: pytest rewrites their assertions, which takes 4 s in every process.
 test: $(VENV)/test  ## install, then run the tests (COVERAGE=1: with branch coverage, floor 95 %)
 ifdef COVERAGE
 	$(BIN)/python -m coverage erase
-	$(BIN)/python -m coverage run -m pytest -n auto
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m coverage run -m pytest -n auto
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report
 else
-	$(BIN)/python -m pytest -n auto
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto
 endif
 
-coverage:  ## the tests with branch coverage, as CI runs them
+coverage:  ## run the tests with branch coverage, as CI does
 	$(MAKE) test COVERAGE=1
 
-fuzz: $(VENV)/test  ## hostile input for every command (CASES=1000 SEED=0; ARGS='--replay 0:123')
+fuzz: $(VENV)/test  ## fuzz every command with hostile input, then faults of the machine (CASES=1000 SEED=0; ARGS='--replay 0:123')
 	PYTHONPATH=tests $(BIN)/python -m fuzz --cases $(or $(CASES),1000) --seed $(or $(SEED),0) $(ARGS)
+	$(if $(ARGS),,PYTHONPATH=tests $(BIN)/python -m fuzz.faults)
 
-lint: $(VENV)/dev  ## ruff
+lint: $(VENV)/dev  ## run ruff
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/dev  ## mypy --strict
+types: $(VENV)/dev  ## run mypy --strict
 	$(BIN)/mypy
 
-check: lint types test  ## lint, types and tests
+check: lint types test  ## run lint, types and tests
 
 sdist-check: $(VENV)/dev  ## build the sdist, unpack it elsewhere and run its tests there
 	rm -rf dist && $(BIN)/python -m hatchling build
 	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && tar xf dist/bpmcli-*.tar.gz -C "$$folder" && \
 	  $(MAKE) -C "$$folder"/bpmcli-* test PYTHON=$(abspath $(BIN)/python)
 
-audit: $(VENV)/dev  ## known vulnerabilities of the installed packages (asks the network)
+audit: $(VENV)/dev  ## list known vulnerabilities of the installed packages (needs the network)
 	$(BIN)/python -m pip install --quiet pip-audit
 	$(BIN)/pip-audit --skip-editable
 
-bench: $(VENV)/dev  ## speed, side by side in one run (minutes)
+bench: $(VENV)/dev  ## measure speed beside other packages (minutes)
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/calibrator_speed.py
 
-bench-scale: $(VENV)/dev  ## peers, growth, summaries, many files (long; DATA=folder of real files)
+bench-scale: $(VENV)/dev  ## measure speed on many rows and files (long; DATA=folder of real files)
 	cd benchmarks && ../$(BIN)/python scale.py $(if $(DATA),--data $(abspath $(DATA)))
 
-reproduce: $(VENV)/test  ## the paper's simulated tables and figures, into reproduction/
+reproduce: $(VENV)/test  ## make the paper's simulated tables and figures, in reproduction/
 	$(BIN)/python benchmarks/reproduce.py reproduction --jobs 0
 
-man: $(VENV)/demo  ## manual pages from the help, into build/man/man1 (MANPATH=build/man man bpmcli)
+man: $(VENV)/demo  ## make manual pages from the help, in build/man/man1 (MANPATH=build/man man bpmcli)
 	$(BIN)/python -m bpmcli.cli.man_pages build/man/man1
 
 sample-data: $(VENV)/dev  ## rebuild sample_data

@@ -4,8 +4,8 @@
 
 FOLDER holds `{dataset}__{model}.npz` files with probas_cal, labels_cal, probas_test, labels_test, or CalArena's
 HDF5 files, whose groups are `{dataset}/{model}` with the same four arrays (needs h5py). Every method is fitted on the
-calibration rows and scored on the test rows; each result is one JSON file in DIR, so a run that was stopped continues
-where it was. `--again NAME` throws away the stored results of a method.
+calibration rows and scored on the test rows. Each result is one JSON file in DIR, so an interrupted run continues where
+it stopped. `--again NAME` deletes the stored results of a method.
 
 Tuning and reporting never share a data set: crc32 of its name is even for the tuning part, odd for the reporting part.
 

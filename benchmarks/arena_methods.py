@@ -1,8 +1,8 @@
-"""The methods that benchmarks/arena.py compares, each a function that fits and returns what applies it.
+"""The methods that benchmarks/arena.py compares: functions that fit a calibrator and return a function that applies it.
 
     pip install probmetrics scikit-learn betacal venn-abers netcal
 
-None of them is needed by bpmcli; a package that is not installed is left out with a line.
+bpmcli needs none of these packages; one that is not installed is skipped with a message.
 Every peer is given float64 probabilities whose rows sum to 1, and is used as its authors ship it.
 """
 
@@ -121,7 +121,8 @@ PEERS = [
 ]
 
 
-def _rows(probs: np.ndarray, labels: np.ndarray) -> Rows:
+def rows_of(probs: np.ndarray, labels: np.ndarray) -> Rows:
+    """Rows of probabilities, as bpmcli reads them from a file."""
     reduced = reduce_probs(probs)
     with np.errstate(divide="ignore"):
         logits = np.log(probs)
@@ -133,12 +134,12 @@ def _distribution(method: str, allow_argmax_change: bool) -> Fit:
     """A calibrator of ours on the whole distribution, as `fit` and `apply` use it."""
 
     def fit(probs: np.ndarray, labels: np.ndarray) -> Apply:
-        calibration = _rows(probs, labels)
+        calibration = rows_of(probs, labels)
         calibrator = fit_calibrator(method, calibration).calibrator
         spread = (fit_spread(calibration) if calibrator.spreads else None) or IN_PROPORTION
 
         def apply(new: np.ndarray) -> np.ndarray:
-            rows = _rows(new, np.zeros(len(new), dtype=int))
+            rows = rows_of(new, np.zeros(len(new), dtype=int))
             return calibrate_distributions(
                 calibrator, rows.logits, rows.log_odds, rows.predictions, allow_argmax_change, spread
             ).probs

@@ -2,8 +2,8 @@
 
     python benchmarks/calibrator_speed.py [-n ROWS] [-k CLASSES] [--repeat R]
 
-Ours starts from unsorted log-odds and hits (sorting included) or from logits and labels, theirs from the
-arrays they ask for. The best of R runs counts. Packages that are not installed are skipped with a line:
+bpmcli starts from unsorted log-odds and hits (sorting included) or from logits and labels, the other packages from the
+arrays they ask for. The best of R runs counts. Packages that are not installed are skipped with a message:
     pip install scikit-learn betacal uncertainty-calibration netcal
 """
 

@@ -7,11 +7,11 @@ level of the test. The other truths change the distribution that labels are draw
 
     temperature  multiplies log-probabilities by 0.8
     shift        adds 0.35 to one class and takes it from another
-    slopes       multiplies those of one half of the classes by 1.2 and of the other half by 0.8
-    rest         spreads 40 % of what the top class leaves evenly over the others: the confidence stays calibrated
+    slopes       multiplies the log-probabilities of half of the classes by 1.2 and of the other half by 0.8
+    rest         spreads 40 % of the probability of the other classes evenly over them: the confidence stays calibrated
     corner       adds 1 to class 3 where class 2 has a probability above 0.37
 
-Beside it: the class-wise part of the test alone, and the test of the confidence alone.
+Two more columns show the class-wise part of the test alone, and the test of the confidence alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How often intervals hold the truth when rows come in clusters, with and without --cluster.
+"""Coverage of intervals if rows come in clusters, with and without --cluster.
 
     python benchmarks/cluster_coverage.py [--sets 200] [--clusters 50,200] [--rows 10] [--jobs 1] [--seed 11]
 

@@ -4,7 +4,7 @@
 
 For D1–D5 at N = 1000 and 5000: the share of nominal 95 % intervals that hold the exact TCE, and of
 curve bands that hold g(s) at s = 0.5, 0.9, 0.99, with the binomial standard error of that share.
---harder takes other truths, most of them calibrated in one part: there noise looks like error. No bands.
+--harder uses other truths, most of which are calibrated in one range, where noise looks like error; without bands.
 """
 
 from __future__ import annotations

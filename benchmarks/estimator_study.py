@@ -1,11 +1,11 @@
-"""The averaged estimator against every calibrator and metric: the figures of issue 5, must hold 1 to 3.
+"""The averaged estimator against every calibrator and metric: most figures of docs/ESTIMATOR.md.
 
     python benchmarks/estimator_study.py DATA_FOLDER [--parts real,ead,tce] [--repeats 12] [--runs 100] [--seed 5]
 
 real  held-out Brier score, NLL, debiased ECE and KS after fitting 200, 1000 and 5000 rows, on the data sets
       that the prior scales were tuned on and on the others. `ece-fair` and `ks-fair` take the rows in the order
-      of the raw confidence, alike for every calibrator. In the order of its own output a calibrator with ties
-      is favoured where the true curve is not monotone: inside a run of ties no bin and no drift can see it.
+      of the raw confidence, the same for every calibrator. In the order of its own output, a calibrator with ties
+      is favoured where the true curve is not monotone: inside a run of ties a metric cannot see the fall.
 ead   distance from the true curve on D1–D5, N = 10,000.
 tce   RMSE of every metric against the exact TCE on D1–D5, N = 500 … 5000.
 """

@@ -38,7 +38,17 @@ TESTS = {
     "core/data/binning.py": ["tests/core/data/test_binning.py"],
     "core/metrics/definitions.py": ["tests/core/metrics/test_definitions.py", "tests/core/metrics/test_whole.py"],
     "core/metrics/bin_table.py": ["tests/core/metrics/test_definitions.py", "-k", "bin_table or wilson"],
-    "core/metrics/noise_floor.py": ["tests/core/metrics/test_definitions.py", "-k", "calibrated or cell or noise"],
+    "core/metrics/noise_floor.py": [
+        "tests/core/metrics/test_definitions.py",
+        "-k",
+        "calibrated or cell or noise or draw",
+    ],
+    "core/metrics/verdict.py": [
+        "tests/core/metrics/test_verdict_parts.py",
+        "tests/core/metrics/test_verdict.py",
+        "-k",
+        "parts or known_error or numbers or standard_errors or few_rows",
+    ],
     "core/curves/tce.py": ["tests/core/curves/test_quadrature.py"],
     "core/curves/averaged/tce.py": ["tests/core/curves/test_averaged_tce.py"],
     "core/curves/bpm.py": ["tests/core/curves/test_bpm_parts.py"],

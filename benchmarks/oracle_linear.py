@@ -4,8 +4,8 @@
     (needs probmetrics with torch, and dirichletcal with jax)
 
 The data are simulated here, and the test simulates them in the same way. probmetrics rounds logits to float32 and
-stops at a gradient of 1e-5, which leaves its coefficients about 0.001 from its own optimum: stored are those of the
-package as it is shipped, and those of the same code with float64 logits and a solver that goes on until it converges.
+stops at a gradient of 1e-5, which leaves its coefficients about 0.001 from its own optimum. Two sets are stored: of the
+package as it is shipped, and of the same code with float64 logits and a solver that runs until it converges.
 dirichletcal is run with ref_row = False: by default it subtracts the last row of the matrix before it is penalised,
 which is not the penalty of the paper.
 """
@@ -40,7 +40,7 @@ CASES = {"three": (600, 3, 0), "six": (3000, 6, 1)}
 
 
 def probmetrics_values(p: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-    """Coefficients as shipped, and with logits in float64 and a solver that goes on until it converges."""
+    """Coefficients as shipped, and with logits in float64 and a solver that runs until it converges."""
     import torch
     from probmetrics.calibrators import logistic
 

@@ -60,7 +60,7 @@ def main() -> None:
     parser.add_argument("--resamples", type=int, default=1000)
     parser.add_argument("--metrics", default=",".join(NAMES))
     parser.add_argument("--kinds", default=",".join(SLOPES))
-    parser.add_argument("--keep", type=Path, help="results, one JSON object per line; a run that was stopped goes on")
+    parser.add_argument("--keep", type=Path, help="results, one JSON object per line; an interrupted run continues")
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     task = Compare(options.rows, options.resamples, tuple(options.metrics.split(",")))

@@ -2,12 +2,12 @@
 
     python benchmarks/real_data.py FOLDER [--sizes 200,1000,5000] [--repeats 12] [--jobs 2] [-o scores.csv]
 
-A data set is halved at random, stratified by hit; calibrators are fitted to a random sample of one half and
-scored on all of the other, then the halves change places. Three tables for each size: calibrators that see only
-the confidence on the data sets that bpm-averaged was not tuned on (TUNED_ON in estimator_study.py) and on all of
-them, and all calibrators where there are the scores of all classes. The mean of a score is taken over the data sets
-on which every calibrator of the table has it, ranks over all of them (a failed fit is last). With 3 repeats the
-mean KS of two calibrators differs by chance by 4 % of itself, with 12 by 2 %.
+A data set is halved at random, with correct and wrong rows spread evenly. Calibrators are fitted to a random sample
+of one half and scored on all of the other half; then the halves are swapped. There are three tables for each size:
+calibrators that see only the confidence, on the data sets that bpm-averaged was not tuned on (TUNED_ON in
+estimator_study.py); the same on all data sets; and all calibrators on data sets with the scores of all classes. Mean
+scores are taken over the data sets on which every calibrator of the table has the score, ranks over all of them (a
+failed fit is last). By chance the mean KS of two calibrators differs by 4 % with 3 repeats, and by 2 % with 12.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from itertools import groupby
 from pathlib import Path
 
 import numpy as np
-from bpmcli.cli.compare.truths import write_tidy
 from estimator_study import NEW, TUNED_ON
 
+from bpmcli.cli.compare.simulated import write_tidy
 from bpmcli.cli.render import Table, render
 from bpmcli.core.calibrators import METHODS
 from bpmcli.core.compare.cross_validation import CROSS_VALIDATED, Contest
@@ -31,7 +31,7 @@ from bpmcli.core.compare.score_table import CalibratorScore, ranks
 from bpmcli.engines.local import first_error, work
 from bpmcli.io.layout import InputOptions
 from bpmcli.io.paths import expand
-from bpmcli.tasks.compare import CompareCalibrators, Pair
+from bpmcli.tasks.compare import CompareCalibrators, FilePair
 
 SHOWN = ("ece", "ece-debiased", "ks", "smece", "tce-bpm", "brier", "nll")
 
@@ -42,7 +42,7 @@ def compare(
     """All scores, by file."""
     contest = Contest(sizes=sizes, folds=2, repeats=repeats, seed=seed)
     task = CompareCalibrators(InputOptions(), contest, CROSS_VALIDATED)
-    todo = task.items([Pair(item.path, item.path) for item in expand([folder])])
+    todo = task.items([FilePair(item.path, item.path) for item in expand([folder])])
     tables: dict[str, list[CalibratorScore]] = {}
     for pair, group in groupby(zip(todo, work(task, todo, jobs), strict=True), key=lambda done: done[0][0]):
         parts = [part for _, part in group]

@@ -27,6 +27,11 @@ os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 import numpy, pyarrow, pyarrow.csv, pyarrow.json, pyarrow.parquet, pyarrow.feather, pyarrow.compute, scipy.optimize
 from bpmcli.cli import main
 from bpmcli.io.readers import read_rows
+try:
+    from bpmcli.io import memory  # as in a process of its own
+    memory.own_process = True
+except ImportError:
+    pass
 for line in sys.stdin:
     if not (child := os.fork()):
         for task, *arguments in json.loads(line):

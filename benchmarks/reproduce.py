@@ -1,10 +1,10 @@
-"""The paper's simulated tables and figures, made anew into one folder.
+"""Makes the paper's simulated tables and figures again, in one folder.
 
     python benchmarks/reproduce.py OUTDIR [--jobs N] [--runs N]
 
-Every table is one bpmcli command, which commands.txt keeps; the same seed gives the same bytes. An
-interrupted run goes on where it stopped. What the paper prints stands beside ours in paper.md, and
-docs/PAPER.md says why the two differ where they do.
+Every table is one bpmcli command, which is listed in commands.txt; the same seed gives the same bytes. An
+interrupted run continues where it stopped. paper.md shows the paper's figures beside ours, and docs/PAPER.md
+explains the differences.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ import numpy as np
 
 from bpmcli.core.calibrators import METHODS, Calibrator, FitOptions, fit_calibrator
 from bpmcli.core.calibrators.distributions import calibrate_distributions
-from bpmcli.core.calibrators.grouped import MARGINAL, Grouping, Groups, fit_groups, load_groups
+from bpmcli.core.calibrators.grouped import MARGINAL, GroupCalibrators, Grouping, fit_groups, load_groups
 from bpmcli.core.calibrators.marginal import calibrate_marginals
 from bpmcli.core.calibrators.spread import IN_PROPORTION, fit_spread
 from bpmcli.core.data.log_odds import log_odds_of_confidences, reduce_probs
@@ -66,7 +66,7 @@ def predicted_class(method: str, cal: Rows, test: Rows) -> np.ndarray:
 
 def every_class(method: str, cal: Rows, test: Rows) -> np.ndarray:
     found = fit_groups(method, cal, FitOptions(), Grouping(MARGINAL, None, 20))
-    groups: Groups = load_groups(json.loads(json.dumps(found.document())), method)
+    groups: GroupCalibrators = load_groups(json.loads(json.dumps(found.document())), method)
     pooled = loaded(method, found.pooled.calibrator)
     spread = fit_spread(cal) or IN_PROPORTION
     return calibrate_marginals(lambda k: groups.members.get(k, pooled), test, floor=spread.floor).probs

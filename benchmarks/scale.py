@@ -1,9 +1,9 @@
-"""Scale: speed against other packages, growth, accuracy of summaries, many files. Everything side by side in one run.
+"""Speed against other packages, growth with the number of rows, accuracy of summaries, many files, all in one run.
 
     python benchmarks/scale.py [PART…] [--quick] [--data FOLDER] [--folder WORK] [--repeat R] [--authors CHECKOUT]
 
 Parts: peers, parquet, logits, growth, accuracy, files. The best of R runs counts; packages that are not installed
-are skipped with a line:
+are skipped with a message:
     pip install scikit-learn relplot uncertainty-calibration netcal torchmetrics betacal torch distributed
 """
 
@@ -61,7 +61,7 @@ def versions() -> str:
 
 
 def draw(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """The harder curve of SPEC 9: logit g = 0.4 + 0.6 logit s, s ~ Beta(1.5, 0.5)."""
+    """A harder curve: logit g = 0.4 + 0.6 logit s, s ~ Beta(1.5, 0.5)."""
     rng = np.random.default_rng(seed)
     s = rng.beta(1.5, 0.5, n)
     hits = rng.random(n) < 1 / (1 + np.exp(-0.4) * (1 / s - 1) ** 0.6)

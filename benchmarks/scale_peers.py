@@ -1,4 +1,4 @@
-"""What other packages offer for each metric, fit and reduction, ready to be timed beside ours."""
+"""Functions of other packages for each metric, fit and reduction, to be timed beside bpmcli's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ratios measured side by side in one run.
+"""Ratios of times, measured side by side in one run.
 
     python benchmarks/speed.py [--authors CHECKOUT]
 

@@ -1,16 +1,16 @@
-"""The paper's Table 1 (ResNet-110 on CIFAR-10) beside ours: uncalibrated, held-out and in-sample.
+"""The paper's Table 1 (ResNet-110 on CIFAR-10) beside bpmcli's values: uncalibrated, held-out and in-sample.
 
     python benchmarks/table1.py FOLDER         a folder with resnet110_c10_val.npz and resnet110_c10_test.npz
 
 Four blocks:
-- `paper`: what it prints.
-- `held-out`: fitted to the validation file, scored on the test file. The paper's numbers are not these.
+- `paper`: the values that the paper prints.
+- `held-out`: fitted to the validation file, scored on the test file. The paper's numbers differ from these.
 - `in-sample`: fitted to the test file and scored on it.
 - `authors`: the test file as their published code takes it, float32 softmax (22 % of the confidences are
   exactly 1) and their variant of the fit; ECE over 15 bins of 666 rows, which drops the last 10 rows: 0.04755.
 The paper's debiased ECE is a Monte-Carlo value, so its last digit is noise (public code: 0.04745 ± 0.00005).
 Its smECE comes from the 2023 grid code, which loses mass at the boundary and falls below |mean confidence −
-accuracy| = 0.0475, a bound of the definition (SPEC 5): 0.0427 there, 0.0475 here.
+accuracy| = 0.0475, the lower bound of the definition: 0.0427 there, 0.0475 here.
 """
 
 from __future__ import annotations

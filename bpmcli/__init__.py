@@ -15,7 +15,9 @@ See docs/PYTHON.md.
 
 from __future__ import annotations
 
-from typing import Any
+TYPE_CHECKING = False  # importing `typing` takes a while, during which a signal would end in a traceback
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 

@@ -1,10 +1,10 @@
-"""Errors a user can meet. The exit code is a property of the kind of error."""
+"""The errors that users see. Each kind of error has its own exit code."""
 
 from __future__ import annotations
 
 
 class BpmError(Exception):
-    """What happened, where, what was found; `hint` is the simplest fix."""
+    """Base of all errors that users see: `message` says what happened and where, `hint` the simplest fix."""
 
     exit_code = 70
 
@@ -35,6 +35,6 @@ class DataError(BpmError):
 
 
 class FitError(BpmError):
-    """No trustworthy fit can be had from these rows."""
+    """These rows do not allow a trustworthy fit."""
 
     exit_code = 4

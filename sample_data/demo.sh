@@ -1,5 +1,5 @@
 #!/bin/sh
-# The main job in six steps, on the digits files beside this script. Called by `make demo`.
+# The main commands, one after the other, on the digits files beside this script. Called by `make demo`.
 set -e
 here=$(dirname "$0")
 out=$(mktemp -d)

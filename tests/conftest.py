@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+# Set before numpy is imported, as in the program: threads of BLAS would compete with the processes of other tests.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("MKL_NUM_THREADS", "1")
 
 import numpy as np
 import pytest
+import typer
 
 from bpmcli.cli import main
+from bpmcli.core.compare import before_after
+from bpmcli.core.metrics import disagreement
+from bpmcli.tasks import report
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE_DATA = ROOT / "sample_data"
@@ -21,6 +31,40 @@ def pytest_configure() -> None:
     # A job in the background ignores interrupts, and so would every command that the tests start and interrupt.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    _build_commands_once()
+    _judge_rows_once()
+
+
+def _build_commands_once() -> None:
+    """The program builds its commands at every start, and the tests start it thousands of times."""
+    build, built = typer.main.get_command, {}
+
+    def remembered(app: typer.Typer) -> Any:
+        if id(app) not in built:
+            built[id(app)] = app, build(app)
+        return built[id(app)][1]
+
+    typer.main.get_command = remembered
+
+
+def _judge_rows_once() -> None:
+    """Most commands give a verdict on their rows, and most tests use the same rows.
+
+    Only commands remember verdicts: tests of `verdict` itself import the function, which is left as it is.
+    """
+    judge, judged = disagreement.verdict, {}
+
+    def remembered(sample: Any, *arguments: Any) -> Any:
+        values = list(sample._asdict().values())
+        key = (*(value.tobytes() if isinstance(value, np.ndarray) else value for value in values), *arguments)
+        if key not in judged:
+            judged[key] = judge(sample, *arguments)
+        return judged[key]
+
+    for module in (disagreement, before_after, report):
+        assert module.verdict is judge
+        module.verdict = remembered
 
 
 @dataclass(frozen=True)
@@ -57,8 +101,14 @@ def arrays(path: object) -> dict[str, np.ndarray]:
         return dict(data)
 
 
+def untraced() -> dict[str, str]:
+    """The environment of a command that coverage does not trace: it imports modules, and delays and loses signals."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+    return {**env, "PYTHONPATH": os.environ.get("PYTHONPATH", str(ROOT))}
+
+
 PATIENCE = 120
-"""Seconds for what takes one on an idle machine."""
+"""Time limit, in seconds, for what takes one second on an idle machine."""
 
 
 def until(condition: Callable[[], object]) -> None:

@@ -100,7 +100,7 @@ def test_every_json_schema_is_documented():
 
 
 def test_every_environment_variable_is_documented():
-    # A variable whose name a private constant holds is passed from one process of ours to another.
+    # Variables that private constants name are only passed between bpmcli's own processes.
     pattern = re.compile(r"^(?!_).*\"(BPMCLI_[A-Z_]+)\"", flags=re.MULTILINE)
     found = {name for path in python_files() for name in pattern.findall(path.read_text())}
     assert "BPMCLI_DEBUG" in found

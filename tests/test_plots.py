@@ -15,7 +15,7 @@ from bpmcli import plots
 from bpmcli.cli import pictures
 from bpmcli.core.calibrators import FitOptions
 from bpmcli.core.metrics import MetricOptions
-from bpmcli.errors import DataError, UsageError
+from bpmcli.errors import UsageError
 from bpmcli.io.layout import InputOptions
 from bpmcli.io.paths import Input
 from bpmcli.tasks.fit import FitFile
@@ -98,6 +98,11 @@ def words(figure: Any) -> list[tuple[str, Any]]:
     for axes in figure.axes:
         if axes.axison:
             texts += [axes.title, axes.xaxis.label, axes.yaxis.label]
+            for ticks, labels, view in (
+                (axes.get_xticks(), axes.get_xticklabels(), axes.get_xlim()),
+                (axes.get_yticks(), axes.get_yticklabels(), axes.get_ylim()),
+            ):
+                texts += [label for at, label in zip(ticks, labels, strict=False) if view[0] <= at <= view[1]]
     for legend in [*figure.legends, *(axes.get_legend() for axes in figure.axes)]:
         texts += legend.get_texts() if legend else []
     return [(t.get_text(), t.get_window_extent()) for t in texts if t is not None and t.get_text()]
@@ -162,9 +167,28 @@ def test_the_curve_is_drawn_only_where_there_are_rows(run: Run, saved: list[Any]
 def test_extreme_confidences_get_a_log_odds_axis(run: Run, saved: list[Any]) -> None:
     Path("rows.csv").write_text("confidence,hit\n" + "0.9999,1\n" * 50 + "0.999,0\n" * 2)
     _reliability("r.png", ["rows.csv"], InputOptions())
-    assert "0.999" in [label.get_text() for label in saved[0].axes[0].get_xticklabels()]
+    assert "0.999" in [label.get_text() for label in saved[0].axes[1].get_xticklabels()]
     _reliability("r.png", ["rows.csv"], InputOptions(), axis="confidence")
-    assert "0.999" not in [label.get_text() for label in saved[1].axes[0].get_xticklabels()]
+    assert "0.999" not in [label.get_text() for label in saved[1].axes[1].get_xticklabels()]
+
+
+def test_curves_share_the_axis_that_suits_most(run: Run, saved: list[Any]) -> None:
+    Path("plain.csv").write_text("confidence,hit\n" + "0.7,1\n" * 20 + "0.6,0\n" * 20)
+    for name in ("a.csv", "b.csv"):
+        Path(name).write_text("confidence,hit\n" + "0.9999,1\n" * 50 + "0.999,0\n" * 2)
+    _reliability("r.png", ["plain.csv", "a.csv", "b.csv"], overlay=True)
+    assert "0.999" in [label.get_text() for label in saved[0].axes[0].get_xticklabels()]
+
+
+def test_fit_draws_on_the_axis_of_the_rows_and_says_so(run: Run, saved: list[Any]) -> None:
+    Path("rows.csv").write_text("confidence,hit\n" + "0.9999,1\n" * 60 + "0.999,1\n" * 30 + "0.999,0\n" * 9)
+    done = run("fit", "rows.csv", "--method", "bpm-averaged", "--interval", 0.9, "-o", "p.json", "--plot", "f.png")
+    assert "wrote f.png" in done.err
+    top, below = saved[0].axes
+    assert "0.999" in [label.get_text() for label in below.get_xticklabels()]
+    assert "after calibration" in top.get_title()
+    assert below.get_ylabel() == "% of rows"
+    assert sum(bar.get_height() for bar in below.patches) == pytest.approx(100)
 
 
 def test_events_have_their_own_words(run: Run, saved: list[Any]) -> None:
@@ -237,10 +261,10 @@ def test_options_of_a_picture(run: Run, saved: list[Any]) -> None:
 
 def test_without_matplotlib_one_line_says_how_to_get_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plots, "find_spec", lambda name: None)
-    ran = run("compare", "metrics", "--truth", "D1", "--plot", "m.png", code=3)
-    assert ran.err.splitlines()[-1] == "  hint: pip install 'bpmcli[plot]'"
+    ran = run("compare", "metrics", "--truth", "D1", "--plot", "m.png", code=2)
+    assert ran.err.splitlines()[-1] == "  hint: pip install matplotlib"
     assert ran.out == ""
-    with pytest.raises(DataError, match="matplotlib"):
+    with pytest.raises(UsageError, match="matplotlib"):
         plots.check_plot("m.pdf")
 
 

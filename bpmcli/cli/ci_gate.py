@@ -16,7 +16,7 @@ from bpmcli.errors import UsageError
 SCHEMA, VERSION = "bpmcli/metrics", 1
 FAIL_ABOVE, PASS_BELOW, MAX_INCREASE, FAIL_BELOW = "fail-above", "pass-below", "max-increase", "fail-below"
 CONFIDENCE = 0.95
-"""How sure --pass-below must be, where neither --gate-confidence nor --interval says it."""
+"""The confidence of --pass-below if neither --gate-confidence nor --interval sets it."""
 
 Record = Mapping[str, Any]
 
@@ -35,16 +35,16 @@ class Limits(NamedTuple):
     below: Sequence[Limit] = ()
     rises: Sequence[Limit] = ()
     confidence: float | None = None
-    """How sure a gate must be; None: --fail-above and --max-increase look at values only."""
+    """The confidence that a gate needs; None if --fail-above and --max-increase use values only."""
     baseline: str | None = None
     interval: float = 0.0
     """Level of the intervals that the run must compute; 0 for none."""
     inconclusive: str | None = None
-    """`pass` or `fail`: what an inconclusive gate counts as. None: it has an exit code of its own."""
+    """What an inconclusive gate counts as: `pass`, `fail`, or None for an exit code of its own."""
     paths: tuple[tuple[str, tuple[Sequence[Limit] | None, ...]], ...] = ()
-    """Other limits (above, below, rises, least; None: the same) for inputs whose path matches; the last wins."""
+    """Other limits (above, below, rises, least; None for the same) for inputs whose path matches; the last match wins."""
     least: Sequence[Limit] = ()
-    """The lowest values of metrics of which higher values are better."""
+    """The lowest values allowed for metrics whose higher values are better."""
 
     def at(self, path: str) -> Limits:
         """The limits of this input."""
@@ -97,7 +97,7 @@ def parse_limits(option: str, texts: Sequence[str]) -> list[Limit]:
 
 
 def with_levels(limits: Limits, interval: float, gate_confidence: float | None) -> Limits:
-    """The same limits with the level of the intervals they need; `interval` is the level that was asked for.
+    """These gates with the level of the intervals they need; `interval` is the level that was asked for.
 
     The one-sided limits at level c are those of the two-sided interval at level 2c − 1.
     """
@@ -141,7 +141,7 @@ def before(limits: Limits, options: Mapping[str, Any]) -> Record | None:
 
 
 def with_baselines(wanted: Any, limits: Limits, baseline: Record | None, single: bool, saved: int) -> Any:
-    """What a run computes, with what the comparison with a baseline needs; `saved` inputs are kept for a later one."""
+    """What a run computes, including what a comparison with a baseline needs and what is saved for a later one."""
     if saved:
         from bpmcli.tasks.baseline import rows_to_keep
 
@@ -154,8 +154,8 @@ def with_baselines(wanted: Any, limits: Limits, baseline: Record | None, single:
         for name in names:
             if not METRICS[name].calibration_error:
                 raise UsageError(
-                    f"--gate-confidence does not know how uncertain an increase of {name} is",
-                    "leave it out, or name a calibration error such as tce",
+                    f"--gate-confidence needs the uncertainty of an increase, which is not known for {name}",
+                    "leave --gate-confidence out, or gate a calibration error such as tce",
                 )
         level = 2 * limits.confidence - 1
         wanted = wanted._replace(against=Against(baseline, single, names, level, wanted.resamples, wanted.seed))

@@ -29,7 +29,7 @@ def apply(
     work: Annotated[Work, only("jobs")],
     other: Annotated[Other, only("quiet")],
 ) -> int:
-    """Write calibrated confidences, or whole distributions that keep the predicted class.
+    """Calibrate files with fitted parameters. The predicted class stays the same unless you allow it to change.
 
     \b
       bpmcli apply params.json test.npz -o calibrated.npz
@@ -37,7 +37,7 @@ def apply(
       cat scores.csv | bpmcli apply params.json - > calibrated.csv
     """
     from bpmcli.engines.local import work as each
-    from bpmcli.io.jobs import plan_jobs
+    from bpmcli.io.outputs import plan_jobs
     from bpmcli.io.params import load_params
     from bpmcli.tasks.apply import ApplyFile
 
@@ -46,7 +46,7 @@ def apply(
     as_probs = applying.resolve()
     task = ApplyFile(load_params(params), columns, applying.allow_argmax_change, as_probs, judge=not console.quiet)
     made_with = [task.params.document, columns._asdict(), task.allow_argmax_change, as_probs]
-    jobs, current = plan_jobs(inputs, output.output, output.output_dir, made_with, output.force)
+    jobs, current = plan_jobs(inputs, output.output, output.output_dir, made_with, output.force, params)
     outcomes.inputs = len(jobs) + current
     _calibrate(jobs, each(task, jobs, work.jobs), outcomes)
     if current:
@@ -58,7 +58,7 @@ app = command_app(apply)
 
 
 def _calibrate(jobs: Sequence[Any], results: Any, outcomes: Outcomes) -> None:
-    """Say what was written. A notice is shown for the first file that has it and counted for the others."""
+    """Print what was written. A notice is shown for the first file that has it and counted for the others."""
     counts: Counter[str] = Counter()
     for position, done in outcomes.good([job.path for job in jobs], results, "calibrating"):
         path, target = jobs[position][:2]

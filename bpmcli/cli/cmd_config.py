@@ -11,7 +11,7 @@ from bpmcli.cli.options.showing import Other, Output
 
 
 def config(*, output: Annotated[Output, only("format")], other: Annotated[Other, only("quiet")]) -> int:
-    """Show the options in force that are not on the command line, and where each was set.
+    """Show the options that a configuration file or the environment sets, and where each is set.
 
     \b
       bpmcli config

@@ -23,7 +23,7 @@ OUTPUT = without(
         "plot": "Draw the calibration curve: png, svg or pdf.",
     },
 )
-METHOD = only(help={"method": "Which calibrator; 'list' explains them, 'auto' chooses one. Default: bpm."})
+METHOD = only(help={"method": "The calibrator to fit; 'list' explains them, 'auto' chooses one. Default: bpm."})
 BY = only(help={"by": "A calibrator for each value of this column."})
 BAND = only("interval", help={"interval": "Add a confidence band around the curve, e.g. 0.95."})
 
@@ -41,10 +41,11 @@ def fit(
     details: Annotated[Details, without("n_bins", "binning")],
     other: Other,
 ) -> int:
-    """Fit a calibration curve (Algorithm 1) and its TCE_bpm (Algorithm 2).
+    """Fit a calibrator and write its parameters. The default is the paper's curve (Algorithm 1).
 
     \b
-      bpmcli fit val.npz -o params.json
+      bpmcli fit val.npz --method auto -o params.json
+      bpmcli fit val.npz --method temperature -o params.json
       bpmcli fit runs/*.npz --output-dir params/ -j 0
       bpmcli fit a.parquet b.parquet --pool -o params.json
       bpmcli fit val.parquet --by device -o params.json
@@ -58,12 +59,14 @@ def fit(
     format_, seed = output.resolve(), other.resolve()
     if "list" in (calibrators.prior, *(calibrators.method or ())):
         return _list(calibrators, format_)
-    options, columns, scale = details.resolve(), correct.resolve(read.resolve(groups.by)), _scale(work, groups)
-    grouping, level, outcomes = groups.resolve(), uncertainty.resolve(), Outcomes()
+    each_label = correct.multi_label and not (groups.by or groups.classwise or groups.marginal)
+    options, columns = details.resolve(), correct.resolve(read.resolve(groups.by))._replace(each_label=each_label)
+    scale = _scale(work, groups.classwise or groups.marginal or each_label)
+    grouping, level, outcomes = groups.resolve(each_label), uncertainty.resolve(), Outcomes()
     _check_format(output, format_)
     method, whole = calibrators.resolve(options.variant)
     items = expand(inputs or [])
-    spare_inputs(items, output.output, output.plot)
+    spare_inputs(items, output.output, output.plot, also=columns.label)
     _check_inputs(items, output, work.pool, method)
     whole = whole or groups.classwise or groups.marginal
     fit_options = FitOptions(options, calibrators.optimizer, prior=calibrators.prior)
@@ -76,11 +79,12 @@ def fit(
         from bpmcli.cli.pictures import fitted
 
         fitted(output.plot, [document for _, document in documents], columns)
+        console.note(f"wrote {output.plot}")
     to_files = output.output not in (None, "-") or output.output_dir is not None
     if documents or (to_files and format_ == "json"):
         _show(format_, documents, to_files)
     if documents and not calibrators.method and calibrators.prior == "beta":
-        console.note("fitted bpm, the method of the paper; --method auto chooses by cross-validated log loss")
+        console.note("fitted bpm, the paper's method; --method auto chooses by cross-validated log loss")
     return outcomes.finish()
 
 
@@ -102,7 +106,7 @@ def _check_format(output: Output, format_: str) -> None:
 
 
 def _check_inputs(items: Sequence[Any], output: Output, pool: bool, method: str) -> None:
-    """Refuse what could not be written or drawn before anything is fitted."""
+    """Check, before anything is fitted, that the results can be written and drawn."""
     if not items:
         raise UsageError("no input", "bpmcli fit FILE -o params.json")
     if len(items) > 1 and not (pool or output.output_dir):
@@ -115,10 +119,10 @@ def _check_inputs(items: Sequence[Any], output: Output, pool: bool, method: str)
         check_fits(output.plot, items, pool, method)
 
 
-def _scale(work: Work, groups: Groups) -> Any:
-    """Groups by class need every row: a summary does not store classes."""
+def _scale(work: Work, by_class: bool) -> Any:
+    """Groups by class or label need every row: a summary does not store classes."""
     scale = work.resolve()
-    if not (groups.classwise or groups.marginal):
+    if not by_class:
         return scale
     if scale.mode == "summary":
         raise UsageError("a summary does not store classes", "leave --summary out, or use --by COLUMN")
@@ -154,7 +158,7 @@ def _written(results: Any, items: Sequence[Any], output: Output, outcomes: Outco
 
 
 def _show(format_: str, documents: Sequence[tuple[str, Any]], to_files: bool) -> None:
-    """What was fitted; on standard error where standard output holds the parameters."""
+    """Print what was fitted; on standard error if standard output holds the parameters."""
     from bpmcli.cli.fit_tables import fits
     from bpmcli.cli.render import render, show
 

@@ -15,13 +15,13 @@ from bpmcli.cli.outcomes import Outcomes
 from bpmcli.errors import UsageError
 
 CHOSEN = {
-    "metric": "Only this metric, or 'all'; repeatable. Default: a verdict, tce and the paper's seven.",
+    "metric": "Only this metric, or 'all'; repeatable. Default: a verdict, tce and the paper's seven metrics.",
     "classwise": "Also measure each class against the rest, with intervals.",
 }
 HELP = {
-    "plot": "Draw reliability diagrams: png, svg, pdf, or DIR/ for a file each.",
-    "output_dir": "Also write each input's result here, as json (as csv with -f csv).",
-    "format": "table, json, csv, markdown, or jsonl: a line of JSON as soon as each input is done.",
+    "plot": "Draw reliability diagrams: png, svg, pdf, or DIR/ for one file per input.",
+    "output_dir": "Also write each input's result to this folder, as json (or csv with -f csv).",
+    "format": "table, json, csv, markdown, or jsonl (a line of JSON as soon as each input is done).",
 }
 
 
@@ -47,7 +47,7 @@ def metrics(
     \b
       bpmcli metrics test.npz
       bpmcli metrics runs/ -j 0 --format csv > all.csv
-      bpmcli metrics preds.parquet --fail-above tce-bpm=0.03
+      bpmcli metrics preds.parquet --fail-above tce=0.03
       bpmcli metrics preds.parquet --pass-below tce=0.03
       bpmcli metrics test.npz --classwise
     """
@@ -79,14 +79,14 @@ def metrics(
     wanted = ci_gate.with_baselines(wanted, limits, before, single, len(items) if gate.save_baseline else 0)
     task = MeasureFile(columns, tuple(names), options, wanted, scale.mode)
 
-    _check_targets(items, output.plot, ci.junit, gate.save_baseline)
+    _check_targets(items, output.plot, ci.junit, gate.save_baseline, columns.label)
     measured, outcomes = _measured(items, task, scale, work.pool, (output.output_dir, format_))
     results, code = _judged(measured, limits, before, outcomes, single)
     records = metrics_output.show_results(format_, measured, sort, options, wanted, outcomes.failures, results)
     if in_terminal:
         metrics_output.show_diagrams(measured)
     if output.plot and measured:
-        metrics_output.draw(output.plot, measured, picture.overlay, style)
+        metrics_output.draw_pictures(output.plot, measured, picture.overlay, style)
     _show_gates(results)
     ci.publish(records, outcomes.failures, results, measured)
     code = outcomes.finish() or code
@@ -112,9 +112,9 @@ def _judged(
 
 def _show_gates(results: Sequence[Any]) -> None:
     if results:
-        from bpmcli.cli.gate_results import show_results
+        from bpmcli.cli.gate_results import show_gates
 
-        show_results(results)
+        show_gates(results)
 
 
 def _look(inputs: Sequence[str], chosen: Metrics, gate: Gate, options: Any, format_: str) -> int:
@@ -139,17 +139,19 @@ def _look(inputs: Sequence[str], chosen: Metrics, gate: Gate, options: Any, form
 
 
 def _check_each(format_: str, chosen: Metrics, folder: str | None, pooled: bool) -> None:
-    """Refuses combinations in which there is no result per input, or more than one table."""
+    """Raise UsageError for combinations without one result per input, or with more than one table."""
     if format_ == "jsonl" and chosen.bins_table:
-        raise UsageError("--bins-table is a table, and jsonl has one result per line", "use --format csv or json")
+        raise UsageError("--bins-table is a table, but jsonl has one result per line", "use --format csv or json")
     if format_ == "csv" and chosen.bins_table and chosen.classwise:
-        raise UsageError("--bins-table and --classwise are two tables, and csv holds one", "leave one of them out")
+        raise UsageError("--bins-table and --classwise are two tables, but csv holds one", "leave one of them out")
     if folder is not None and pooled:
-        raise UsageError("--pool gives one result, and --output-dir writes one per input", "leave one of them out")
+        raise UsageError("--pool gives one result, but --output-dir writes one per input", "leave one of them out")
 
 
-def _check_targets(items: Sequence[Any], plot: str | None, junit: str | None, baseline: str | None) -> None:
-    """Refuse before the work what could not be drawn after it, and what would overwrite an input."""
+def _check_targets(
+    items: Sequence[Any], plot: str | None, junit: str | None, baseline: str | None, label: str | None
+) -> None:
+    """Check, before anything is measured, that pictures can be drawn and no input would be overwritten."""
     if plot is not None:
         from bpmcli.cli.pictures import check_diagrams
 
@@ -157,7 +159,7 @@ def _check_targets(items: Sequence[Any], plot: str | None, junit: str | None, ba
     if plot or junit or baseline:
         from bpmcli.io.outputs import spare_inputs
 
-        spare_inputs(items, plot, junit, baseline)
+        spare_inputs(items, plot, junit, baseline, also=label)
 
 
 def _measured(
@@ -185,7 +187,7 @@ def _measured(
 
 
 def _pooled(items: Sequence[Any], task: Any, scale: Any) -> Any:
-    """The measurements of all inputs as one sample; one input that cannot be read stops everything."""
+    """The measurements of all inputs as one sample; an input that cannot be read ends the run."""
     from bpmcli.engines.scale import pool_inputs
 
     rows, notices = pool_inputs(items, task.options, scale, console.reading, keep_scores=task.keep_scores)

@@ -15,11 +15,11 @@ from bpmcli.cli.outcomes import Outcomes
 from bpmcli.errors import UsageError
 
 LEVEL = 0.95
-REPAIR_SCORES = ("nll", "brier", "ece-debiased", "kept")
+REPAIR_SCORES = ("nll-all", "nll", "brier", "ece-debiased", "kept")
 
 PAGE = only("output", help={"output": "The page, an .html file."})
 REPAIR = only(
-    "calibration", help={"calibration": "Also show what each calibrator, fitted to this file, would achieve."}
+    "calibration", help={"calibration": "Also show how well each calibrator would do if it were fitted to this file."}
 )
 BY = only("by", help={"by": "Also show a result for each value of this column."})
 
@@ -36,7 +36,7 @@ def report(
     details: Details,
     other: Other,
 ) -> int:
-    """Write one HTML page: a ranking of the models, and for each its verdict, diagram and metrics with intervals.
+    """Write one HTML page: a ranking of the models, and for each model a verdict, a diagram and metrics with intervals.
 
     \b
       bpmcli report test.npz -o report.html
@@ -58,7 +58,9 @@ def report(
     if models:
         failures = [(name, error.message) for name, error in outcomes.failures]
         write_text(target, render_report(models, failures, calibration))
-        unread = f", {len(failures)} inputs could not be read" if failures else ""
+        unread = (
+            f", {len(failures)} {'input' if len(failures) == 1 else 'inputs'} could not be read" if failures else ""
+        )
         console.note(f"{target}: {len(models)} model{'' if len(models) == 1 else 's'}{unread}")
     return outcomes.finish()
 
@@ -67,7 +69,7 @@ app = command_app(report)
 
 
 def _check_files(target: str, items: Sequence[Any], fair: FairComparison) -> str | None:
-    """The file to fit repairs to, if any; refuses what could not be written or judged before the work begins."""
+    """The file to fit calibrators to, if any. Checks, before the work begins, that the page can be written and judged."""
     from bpmcli.io.outputs import spare_inputs
     from bpmcli.report.page import check_report
 
@@ -82,7 +84,7 @@ def _check_files(target: str, items: Sequence[Any], fair: FairComparison) -> str
     if calibration in [item.path for item in items]:
         raise UsageError(
             f"{calibration} is both an input and --calibration",
-            "a repair is judged on other rows than it was fitted to",
+            "give --calibration a file whose rows are not among the inputs",
         )
     return calibration
 

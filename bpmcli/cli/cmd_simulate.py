@@ -30,10 +30,10 @@ def simulate(
     size: Annotated[Truths, ROWS],
     custom: CustomTruth,
     output: Annotated[Output, OUTPUT],
-    details: Annotated[Details, only("p", help={"p": "Power of the true error."})],
+    details: Annotated[Details, only("p", help={"p": "Exponent p of the true error."})],
     other: Other,
 ) -> int:
-    """Draw confidences and correct or wrong predictions from a known curve (Algorithm 3), with the exact TCE.
+    """Draw data from a known calibration curve (Algorithm 3), and print its exact calibration error.
 
     \b
       bpmcli simulate D1 -n 10000 -o d1.parquet

@@ -28,7 +28,7 @@ def summarize(
     inputs: Inputs,
     *,
     output: Annotated[Output, OUTPUT],
-    groups: Annotated[Groups, only("by", help={"by": "Keep the values of this column apart."})],
+    groups: Annotated[Groups, only("by", help={"by": "Keep a summary for each value of this column."})],
     read: Input,
     work: Annotated[Work, JOBS],
     other: Annotated[Other, only("quiet")],
@@ -53,7 +53,7 @@ def summarize(
     if output.output and not output.output.endswith((".parquet", ".pq")):
         raise UsageError(f"{output.output}: a summary is a parquet file", "give it the suffix .parquet")
     items, options = expand(inputs), read.resolve(groups.by)
-    spare_inputs(items, output.output)
+    spare_inputs(items, output.output, also=options.label)
     if output.output_dir:
         return _each(items, options, scale, output.output_dir, format_)
     found = summarise_inputs(items, options, scale, console.reading)
@@ -84,7 +84,7 @@ def _each(items: Sequence[Any], options: Any, scale: Any, folder: str, format_: 
 
 
 def _show(format_: str, written: Mapping[str, Any]) -> None:
-    """What was written: notes for the eye, a line per summary for programs."""
+    """Print what was written: notes for people, or a line per summary for programs."""
     lines = []
     for target, found in written.items():
         tables = found.tables.values()

@@ -1,6 +1,6 @@
-"""Shell completion. Commands, options and names are written into the script, so that a key press starts no Python.
+"""Shell completion. Commands, options and names are written into the script, so a key press does not start Python.
 
-Only the columns of a file are asked for when wanted, from `bpmcli.column_names`, which imports next to nothing.
+Only the columns of a file are looked up on demand, by `bpmcli.column_names`, which imports next to nothing.
 """
 
 from __future__ import annotations

@@ -1,33 +1,34 @@
 """Options from a file and from the environment: the command line wins over BPMCLI_… variables, these over the file.
 
 The file is bpmcli.toml, or the table [tool.bpmcli] of pyproject.toml, in the working directory or above it up to the
-root of the repository. Keys are long option names. Those at the top are for every command that has the option, those in
-a table named after a command are for that command, and only there can `inputs` be given. Those in [paths."PATTERN"] are
-for inputs whose path matches: columns and limits.
+root of the repository. Keys are long option names. Keys at the top are for every command that has the option. Keys in a
+table named after a command are for that command, and only there can `inputs` be given. Keys in [paths."PATTERN"] set
+columns and limits of the inputs whose path matches.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from bpmcli.errors import UsageError
+from bpmcli.record import Record
 
 PREFIX = "BPMCLI_"
 NAMED = "BPMCLI_CONFIG"
-"""Names the file to read; empty for none."""
+"""The environment variable that names the file to read; an empty value means none."""
 _COPIES = "BPMCLI_STREAM_COPIES"
-"""Set by us for worker processes (see io/streams.py)."""
-NOT_OPTIONS = {NAMED, "BPMCLI_DEBUG", _COPIES}
+"""Variables that bpmcli itself sets for worker processes (see io/streams.py)."""
+NOT_OPTIONS = {NAMED, "BPMCLI_DEBUG", "BPMCLI_MEMORY", _COPIES}
 INPUTS = "inputs"
 LARGEST = 1 << 20
-"""Bytes of a configuration file."""
+"""The largest configuration file that is read, in bytes."""
 PATHS = "paths"
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
 
 
-class Setting(NamedTuple):
+class Setting(Record):
     """An option that was set outside of the command line."""
 
     scope: tuple[str, ...]
@@ -64,7 +65,7 @@ def _mentions_bpmcli(path: str) -> bool:
 
 
 def settings() -> list[Setting]:
-    """Everything that is set, the weaker first. Unknown options and commands are a usage error."""
+    """Everything that is set, the weakest setting first. Raises UsageError for unknown options and commands."""
     names = [name for name in os.environ if name.startswith(PREFIX) and name not in NOT_OPTIONS]
     path = config_file()
     if path is None and not names:
@@ -132,7 +133,7 @@ def _load(path: str) -> Mapping[str, Any]:
 def _tables(
     table: Mapping[str, Any], path: str, options: Mapping[tuple[str, ...], Any], scope: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], str, Any]]:
-    """(command, key, value) of every key, tables named after a command opened."""
+    """(command, key, value) of every key, including those in tables named after a command."""
     for name, value in table.items():
         inner = (*scope, name)
         if inner == (PATHS,):
@@ -169,18 +170,18 @@ def _from_variable(variable: str, options: Mapping[tuple[str, ...], Any]) -> Set
     return Setting(scope, option, text_values(variable, scope, option, value, options, None), variable)
 
 
-class PathOptions(NamedTuple):
+class PathOptions(Record):
     """Options for the inputs whose path matches a pattern."""
 
     pattern: str
-    """Absolute; `*` also matches a separator."""
+    """An absolute path; `*` also matches a separator."""
     options: Mapping[str, Any]
     """By parameter name."""
     weaker: Mapping[str, Sequence[Any]]
     """Values that these options replace, by parameter name: others were given on the command line."""
 
     def changes(self, group: Any) -> dict[str, Any]:
-        """What changes in a group of options: its own options, unless the command line gave them."""
+        """The options of a group that this pattern replaces: all that the command line did not set."""
         own = group._field_defaults
         return {
             name: value

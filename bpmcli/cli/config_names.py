@@ -1,4 +1,4 @@
-"""The names and values that a configuration may hold: those of the options of every command."""
+"""The names and values that a configuration may hold, taken from the options of every command."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def find(scope: Scope, name: str, options: Mapping[Scope, Mapping[str, Known]]) 
 
 
 def check_name(where: str, scope: Scope, name: str, options: Mapping[Scope, Mapping[str, Known]]) -> str:
-    """The option's own name; a usage error if no command of this scope has it."""
+    """The option's own name. Raises UsageError if no command of this scope has it."""
     option = name.replace("_", "-")
     if option == "inputs" and not scope:
         raise UsageError(f"{where}: inputs must be in the table of a command", f"[metrics] {name} = …")
@@ -82,10 +82,15 @@ def check_name(where: str, scope: Scope, name: str, options: Mapping[Scope, Mapp
 
 
 def check_path_option(where: str, pattern: str, option: str) -> None:
-    """Refuse what cannot differ from input to input."""
+    """Raise UsageError for an option that cannot differ from input to input."""
     from bpmcli.cli.options.reading import Input
 
-    allowed = [name.replace("_", "-") for name in Input._fields] + ["fail-above", "pass-below", "max-increase"]
+    allowed = [name.replace("_", "-") for name in Input._fields] + [
+        "fail-above",
+        "fail-below",
+        "pass-below",
+        "max-increase",
+    ]
     if option not in allowed:
         raise UsageError(
             f'{where}: {option} cannot differ by path (in paths."{pattern}")', f"can: {', '.join(allowed)}"

@@ -16,7 +16,10 @@ from bpmcli.errors import BpmError
 T = TypeVar("T")
 
 quiet = False
-"""Set once by main from -q: notes and progress are off, errors are not."""
+"""Set once by main for -q: no notes and no progress, but errors."""
+
+hinted: set[str] = set()
+"""Hints that this run has given with a notice. Emptied by main."""
 
 RED, GREEN, YELLOW = "31", "32", "33"
 
@@ -70,13 +73,14 @@ def note_table(text: str) -> None:
 
 
 def show_notices(notices: Iterable[Notice], where: str = "") -> None:
-    """Notices with their remedies, each once."""
+    """Notices with their hints, each once."""
     if quiet:
         return
     for item in dict.fromkeys(notices):
         place = f"{where}: " if where else ""
         say(f"note: {place}{item}", YELLOW, "note:")
-        if item.hint:
+        if item.hint and item.hint not in hinted:
+            hinted.add(item.hint)
             say(f"  hint: {item.hint}")
 
 
@@ -113,7 +117,7 @@ def _with_bar(items: Iterable[T], bar: _Bar) -> Iterator[T]:
 
 
 class _Bar:
-    """A bar over several inputs that also moves within each of them, as far as its rows are counted."""
+    """A bar over several inputs that also moves within each of them if its number of rows is known."""
 
     def __init__(self, total: int, what: str) -> None:
         self.total, self.what, self.done = total, what, 0
@@ -122,12 +126,12 @@ class _Bar:
         self.task: Any = None
 
     def move(self, done: int) -> None:
-        """So many inputs are done."""
+        """Report how many inputs are done."""
         self.done = done
         self._show(float(done), self.what)
 
     def rows(self, read: int, known: int | None) -> None:
-        """So many rows of the next input are read, of those that are known to be there."""
+        """Report how many rows of the next input are read, and how many it has, if known."""
         share = min(read / known, 1.0) if known else 0.0
         self._show(self.done + share, f"{self.what}, row {read:,}")
 

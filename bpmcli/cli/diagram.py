@@ -71,7 +71,7 @@ class _Grid(NamedTuple):
         return int(np.clip(float(self.axis.share(p)) * self.columns, 0, self.columns - 1))
 
     def line(self, p: float) -> int:
-        """Counted from the top."""
+        """The line of a probability, counted from the top."""
         return self.lines - 1 - int(np.clip(float(self.axis.share(p)) * self.lines, 0, self.lines - 1))
 
     def values(self, per_character: int) -> Floats:
@@ -111,10 +111,14 @@ def _lines(plot: list[list[Glyph]], found: Reliability, grid: _Grid, marks: Mark
 
 
 def _bins(plot: list[list[Glyph]], found: Reliability, grid: _Grid, marks: Marks) -> None:
-    usual = found.n / max(len(found.bins), 1)
     for b in found.bins:
-        mark = marks.bin if b["rows"] > usual / 2 else marks.light_bin
+        mark = marks.light_bin if _is_light(b, found) else marks.bin
         plot[grid.line(b["accuracy"])][grid.column(b["confidence"])] = Glyph(mark, "bold")
+
+
+def _is_light(one: dict[str, float], found: Reliability) -> bool:
+    """Whether a bin has less than half of the usual number of rows."""
+    return one["rows"] <= found.n / len(found.bins) / 2
 
 
 def _framed(plot: list[list[Glyph]], grid: _Grid, marks: Marks) -> Iterator[list[Glyph]]:
@@ -126,7 +130,7 @@ def _framed(plot: list[list[Glyph]], grid: _Grid, marks: Marks) -> Iterator[list
 
 
 def _below(found: Reliability, grid: _Grid, marks: Marks, event: bool) -> Iterator[list[Glyph]]:
-    """The horizontal axis, its labels, and how many of the rows lie where."""
+    """The horizontal axis, its labels, and bars for the rows."""
     yield [Glyph(" " * (MARGIN - 1)), Glyph(marks.corner + marks.horizontal * grid.columns)]
     text = [" "] * grid.columns
     for tick in grid.axis.ticks:
@@ -135,14 +139,47 @@ def _below(found: Reliability, grid: _Grid, marks: Marks, event: bool) -> Iterat
         if all(c == " " for c in text[max(start - 1, 0) : start + len(label) + 1]):
             text[start : start + len(label)] = label
     yield [Glyph(" " * MARGIN + "".join(text))]
+    yield from _rows(found, grid, marks)
+    yield from _legend(found, grid, marks, event)
+
+
+def _rows(found: Reliability, grid: _Grid, marks: Marks) -> Iterator[list[Glyph]]:
+    """Where the rows are: bars on two lines, to scale; the smallest share still shows."""
     share = found.rows_by_place(grid.columns)
     bars = BARS if marks.braille else " .:|#"
-    heights = np.ceil(np.clip(share / max(float(share.max()), 1e-12), 0, 1) * (len(bars) - 1)).astype(int)
-    yield [Glyph(f"{'rows':>{MARGIN - 2}}  "), Glyph("".join(bars[h] for h in heights), "dim")]
+    full = len(bars) - 1
+    heights = np.ceil(np.clip(share / max(float(share.max()), 1e-12), 0, 1) * 2 * full).astype(int)
+    for label, line in (("", heights - full), ("rows", heights)):
+        text = "".join(bars[h] for h in np.clip(line, 0, full).tolist())
+        yield [Glyph(f"{label:>{MARGIN - 2}}  "), Glyph(text, "dim")]
+
+
+def _legend(found: Reliability, grid: _Grid, marks: Marks, event: bool) -> Iterator[list[Glyph]]:
+    """What the marks mean."""
+    import textwrap
+
     across, up = ("P(y = 1)", "event rate") if event else ("confidence", "accuracy")
-    curve = "⠒" if marks.braille else "*"
-    legend = f"{up} against {across}: {marks.bin} bin, {curve} curve, {marks.band} {100 * found.level:g} % band"
-    yield [Glyph(" " * MARGIN + legend, "dim")]
+    curve, diagonal = ("⠒", "⠐⠄") if marks.braille else ("*", ".")
+    few = f" ({marks.light_bin} few rows)" if any(_is_light(b, found) for b in found.bins) else ""
+    level, highest = f"{100 * found.level:g} %", 100 * float(found.rows_by_place(grid.columns).max())
+    legend = (
+        f"{up} against {across}: {marks.bin} bin{few}, {curve} curve, {marks.band} its {level} band, "
+        f"{diagonal} perfect calibration; highest bar: {highest:.2g} % of the rows"
+    )
+    for line in textwrap.wrap(legend, grid.columns):
+        yield [Glyph(" " * MARGIN + line, "dim")]
+
+
+def colour_key(lines: list[list[Glyph]], event: bool) -> list[Glyph]:
+    """What the colours of the diagram mean: one line, with the colours that are there."""
+    high, low = ("too high", "too low") if event else ("over-confident", "under-confident")
+    meanings = {OVER: f"{high} beyond the band", UNDER: f"{low} beyond the band", FINE: "calibrated within it"}
+    used = {glyph.colour.removeprefix("bold ") for line in lines for glyph in line}
+    key = [Glyph(" " * MARGIN)]
+    for colour, meaning in meanings.items():
+        if colour in used:
+            key += [Glyph(", " if len(key) > 1 else "", "dim"), Glyph(colour, colour), Glyph(f": {meaning}", "dim")]
+    return key
 
 
 def plain(lines: list[list[Glyph]]) -> str:
@@ -164,5 +201,5 @@ def show(found: Reliability, event: bool = False) -> None:
     from rich.text import Text
 
     console = Console(force_terminal=True, highlight=False)
-    for line in lines:
+    for line in [*lines, colour_key(lines, event)]:
         console.print(Text.assemble(*((g.text, g.colour) for g in line)), no_wrap=True, crop=False, overflow="ignore")

@@ -1,4 +1,4 @@
-"""Results that leave as soon as their input is done: a line of JSON each, and a file each."""
+"""Writes each result as soon as its input is done: as a line of JSON, a file, or both."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bpmcli.cli import streams
-from bpmcli.cli.measurement_tables import measurements
+from bpmcli.cli.measurement_tables import measurements, outward
 from bpmcli.cli.render import render
 from bpmcli.io.stdout import data_stream
 
@@ -35,18 +35,18 @@ class EachResult:
         if self.targets:
             from bpmcli.io.atomic import write_text
 
-            document = {**self.head, "results": list(records), "failures": [], "gates": []}
+            document = {**self.head, "results": [outward(record) for record in records], "failures": [], "gates": []}
             form = "csv" if self.format == "csv" else "json"
             write_text(self.targets[position], render(form, measurements(records, wide=True), document))
 
 
 def print_lines(records: Sequence[Record]) -> None:
-    """One line of JSON per record, at once: whoever reads it need not wait for the next input."""
+    """Print one line of JSON per record at once, so that its reader need not wait for the next input."""
     try:
         stream = data_stream()
         for record in records:
-            stream.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
+            stream.write(json.dumps(outward(record), ensure_ascii=False, allow_nan=False) + "\n")
         stream.flush()
     except BrokenPipeError:
-        # A gate must still fail although nobody reads the lines.
+        # A gate must still fail even if nobody reads the lines.
         streams.forget(sys.stdout)

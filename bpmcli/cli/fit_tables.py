@@ -11,11 +11,11 @@ Document = Mapping[str, Any]
 
 
 IN_WORDS = ("verdict before", "verdict after", "after is judged by")
-"""Values that the sentences above the table of one fit have said already."""
+"""Values that the sentences above the table already state."""
 
 
 def fits(documents: Sequence[tuple[str, Document]], wide: bool = False) -> Table:
-    """One fit: a line per value. Several, or `wide`: a line per fit or group. `documents`: (file, contents) pairs."""
+    """A line per value of one fit; for several, or `wide`, a line per fit or group. `documents`: (file, contents)."""
     if len(documents) == 1 and not wide:
         target, document = documents[0]
         rows = [[name, value] for name, value in _values(document).items() if name not in IN_WORDS]
@@ -69,7 +69,7 @@ def _groups(document: Document) -> dict[str, Any]:
 
 
 def _group_lines(document: Document) -> Iterator[dict[str, Any]]:
-    """A line per group: its own parameters, or those of the pooled calibrator that it uses."""
+    """A line per group with the parameters of its calibrator, which may be the pooled calibrator."""
     found, method = document["grouping"], document["method"]
     by = found["column"] or found["kind"]
     for name, group in found["groups"].items():

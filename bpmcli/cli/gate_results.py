@@ -26,7 +26,7 @@ class GateResult(NamedTuple):
     limit: float
     value: float | None
     passed: bool
-    """Whether it counts as passed; an inconclusive gate does with --inconclusive pass."""
+    """Whether the gate counts as passed, which an inconclusive gate does with --inconclusive pass."""
     baseline: float | None = None
     bound: float | None = None
     """With --gate-confidence, the confidence limit that decides: the lower one, or the upper one of --fail-below."""
@@ -113,7 +113,7 @@ _WORDS = {FAIL_ABOVE: _above, PASS_BELOW: _below, MAX_INCREASE: _risen, FAIL_BEL
 def judge(
     records: Sequence[Record], limits: Limits, baseline: Record | None, failed: Sequence[str] = (), single: bool = False
 ) -> list[GateResult]:
-    """Every gate on every input; inputs that could not be read (`failed`) fail theirs.
+    """Every gate on every input; for inputs that could not be read (`failed`), every gate fails.
 
     `single`: there is one input, which may have another name in the baseline.
     """
@@ -137,7 +137,7 @@ def exit_code(results: Sequence[GateResult]) -> int:
     return next((code for code in (FAILED, UNDECIDED) if code in codes), 0)
 
 
-def show_results(results: Sequence[GateResult]) -> None:
+def show_gates(results: Sequence[GateResult]) -> None:
     """Print every gate."""
     for result in results:
         if result.outcome == INCONCLUSIVE:
@@ -163,7 +163,7 @@ def _absolute(record: Record, limits: Limits) -> Iterator[GateResult]:
     for metric, limit in limits.least:
         measured = record["metrics"][metric]
         value = measured["value"]
-        # A P-value has no interval: it is as sure as it can be.
+        # A P-value has no interval of its own.
         bound = None if limits.confidence is None or METRICS[metric].is_test else measured.get("high")
         decisive = value if limits.confidence is None or METRICS[metric].is_test else bound
         passed = decisive is not None and decisive >= limit

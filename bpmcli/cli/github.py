@@ -29,7 +29,7 @@ DIAGRAM_WIDTH = 72
 """Characters that fit into the width of a summary."""
 
 SIGNS = {"fail": "❌", "inconclusive": "❔", "pass": "✅"}
-"""What stands in front of an outcome, the worst first."""
+"""The sign before an outcome, the worst first."""
 
 
 def active() -> bool:
@@ -39,7 +39,7 @@ def active() -> bool:
 
 def annotate(failures: Sequence[Any], gates: Sequence[Any]) -> None:
     """Every failed gate and every input that could not be read, as an annotation of the run."""
-    unread = {failure.input for failure in failures}  # these fail their gates too: once is enough
+    unread = {failure.input for failure in failures}  # an unreadable input fails its gates too: it is shown once
     for gate in gates:
         if gate.passed and gate.outcome == "inconclusive":
             console.say(_command("warning", "Calibration gate inconclusive", str(gate)))
@@ -64,7 +64,7 @@ def annotate_error(error: Any) -> None:
 
 
 def _command(kind: str, heading: str, text: str) -> str:
-    """A workflow command. Escapes keep a line break in a file name from ending it and starting another command."""
+    """A workflow command, escaped so that a line break in a file name cannot start another command."""
     escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     return f"::{kind} title={heading}::{escaped}"
 
@@ -110,7 +110,7 @@ def diagrams(measured: Sequence[Any]) -> str:
 
     parts = []
     for one in [one for one in measured if one.diagram is not None][:MOST_DIAGRAMS]:
-        # ASCII: fonts of a browser draw braille in another width than the rest.
+        # ASCII, because fonts of browsers draw braille in another width than other characters.
         lines = draw(one.diagram, DIAGRAM_WIDTH, unicode=False, event=one.record["target"] == "event")
         text = "\n".join("".join(glyph.text for glyph in line).rstrip() for line in lines)
         body = f"```text\n{text}\n```\n"

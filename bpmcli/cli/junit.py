@@ -1,7 +1,7 @@
 """Results of `metrics` as a JUnit file, which GitLab, Jenkins and GitHub's test reporters show.
 
-One test case per gate. An inconclusive gate is a failure, or skipped with --inconclusive pass. An input without a gate
-is a case that passes when it was measured, and an input that could not be read is a case with an error, so that nothing
+Every gate is a test case. An inconclusive gate is a failure, or skipped with --inconclusive pass. An input without a
+gate is a case that passes if it was measured. An input that could not be read is a case with an error, so nothing
 passes by omission.
 """
 
@@ -38,7 +38,7 @@ def junit_of_error(error: Any) -> str:
 
 
 def write_error(error: Any, arguments: Sequence[str]) -> None:
-    """Write that file where the command line says, if nothing is there yet or what is there is such a file.
+    """Write a JUnit file with the error, unless another kind of file has that name.
 
     The error may be that --junit names an input, which must not be overwritten.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -37,19 +38,30 @@ def title(record: Record) -> str:
     return f"{record['input']}{group}"
 
 
-def measurements(records: Sequence[Record], wide: bool = False, brief: bool = False) -> Table:
+def outward(record: Record) -> Record:
+    """A record as JSON and csv show it: the accuracy of an event is its `event_rate`, also in the bins."""
+    if record.get("target") != "event":
+        return record
+    found = {key: value for key, value in record.items() if key != "accuracy"}
+    if "bins" in found:
+        found["bins"] = [{k.replace("accuracy", "event_rate"): v for k, v in b.items()} for b in found["bins"]]
+    return found
+
+
+def measurements(records: Sequence[Record], wide: bool = False, brief: bool = False, lead: str | None = None) -> Table:
     """One input: a line per value. Several inputs, or `wide` for csv: a line per input.
 
-    `brief` leaves the sentence of the verdict out.
+    `brief` leaves the sentence of the verdict out; `lead`, by default `tce`, stands beside the verdict.
     """
     if len(records) == 1 and not wide:
         return _one(records[0], brief)
-    fields = _wide_fields(records, "name" if wide else "title")
+    lead = None if wide else lead or ("tce" if any("verdict" in r for r in records) else None)
+    fields = _wide_fields(records, "name" if wide else "title", lead)
     rows = [[value(record) for value in fields.values()] for record in records]
     return Table(list(fields), rows, f"calibration of {_target(records[0])}")
 
 
-def _wide_fields(records: Sequence[Record], verdict: str) -> dict[str, Callable[[Record], Cell]]:
+def _wide_fields(records: Sequence[Record], verdict: str, lead: str | None) -> dict[str, Callable[[Record], Cell]]:
     """The columns of a line per input, and where a record holds their values; `verdict` is its field to show."""
     first = records[0]
     fields: dict[str, Callable[[Record], Cell]] = {"input": lambda r: r["input"]}
@@ -58,20 +70,29 @@ def _wide_fields(records: Sequence[Record], verdict: str) -> dict[str, Callable[
             fields[key] = _getter(key)
     if any("verdict" in r for r in records):
         fields["verdict"] = lambda r: r["verdict"][verdict] if "verdict" in r else None
+    if lead:
+        fields |= {lead: _metric(lead, "value"), **_limits(records, lead)}
     facts = ["n", "accuracy", "mean_confidence", "saturated"]
     apart = ("unknown_rows", "unknown_confidence", "known_accuracy", "known_confidence", "true_tce")
     facts += [fact for fact in apart if any(fact in r for r in records)]
     for fact in facts:
-        fields[_label(first, FACTS[fact])] = _getter(fact)
+        fields[labelled(first, FACTS[fact])] = _getter(fact)
     names = list(first["metrics"])
+    # A column that is there already keeps its place.
     for name in names:
         fields[name] = _metric(name, "value")
     for name in names:
-        if any("level" in r["metrics"][name] for r in records):
-            fields |= {f"{name} {end}": _metric(name, end) for end in ("low", "high")}
+        fields |= _limits(records, name)
     for name in names if "noise_floor" in first else ():
         fields |= {f"{name} floor": _floor(name, "mean"), f"{name} P-value": _floor(name, "p_value")}
     return fields
+
+
+def _limits(records: Sequence[Record], name: str) -> dict[str, Callable[[Record], Cell]]:
+    """The columns of the confidence interval of a metric, if it has one."""
+    if not any("level" in r["metrics"][name] for r in records):
+        return {}
+    return {f"{name} {end}": _metric(name, end) for end in ("low", "high")}
 
 
 def _getter(key: str) -> Callable[[Record], Cell]:
@@ -86,14 +107,16 @@ def _floor(name: str, field: str) -> Callable[[Record], Cell]:
     return lambda record: (record["noise_floor"][name] or {}).get(field)
 
 
-def _label(record: Record, label: str) -> str:
+def labelled(record: Record, label: str) -> str:
+    """The label of a fact, in the words of an event where the record is about one."""
     return EVENT_LABELS.get(label, label) if record["target"] == "event" else label
 
 
 def rank(records: Sequence[Record], metric: str) -> list[dict[str, Any]]:
     """The records with the best value of a metric first, each with its rank and whether it ties with the best.
 
-    It ties if the confidence intervals overlap; None where there is no interval. Inputs without a value come last.
+    A record ties if its confidence interval overlaps that of the best; None if there is no interval. Records without a
+    value come last.
     """
     from bpmcli.core.metrics import METRICS
 
@@ -123,7 +146,7 @@ def shorten_inputs(table: Table) -> Table:
     if not folder.strip("/") or table.columns[0] != "input":
         return table
     rows = [[str(row[0])[len(folder) :], *row[1:]] for row in table.rows]
-    return Table(table.columns, rows, f"{folder}: {' '.join(table.heading)}")
+    return table._replace(rows=rows, title=f"{folder}: {' '.join(table.heading)}")
 
 
 def _target(record: Record) -> str:
@@ -137,11 +160,22 @@ def _one(record: Record, brief: bool) -> Table:
     head += [f"{100 * level:g} % low", "high"] if level else []
     head += ["noise floor", "95th percentile", "P-value"] if "noise_floor" in record else []
     rows = [[*row, *[None] * (len(head) - len(row))] for row in [*_facts(record), *_values(record, bool(level))]]
-    heading = [f"{title(record)}: {_data(record)}; calibration of {_target(record)}"]
+    heading, accent = [f"{title(record)}: {_data(record)}; calibration of {_target(record)}"], ("", "")
     if "verdict" in record and not brief:
         heading += [record["verdict"]["sentence"], *record.get("disagreements", ())]
         heading += [record["class_check"]["sentence"]] if "class_check" in record else []
-    return Table(head, rows, heading)
+        accent = accent_of(record["verdict"])
+    return Table(head, rows, heading, accent)
+
+
+VERDICT_STYLES = {"calibrated": "bold green", "over": "bold red", "under": "bold blue"}
+"""By how the name of a verdict begins, as in the diagram; yellow for the others."""
+
+
+def accent_of(verdict: Mapping[str, Any]) -> tuple[str, str]:
+    """The first words of a verdict's sentence, and the style that a terminal shows them in."""
+    opening = re.split(r"[:.] [iI]t ", verdict["sentence"])[0]
+    return opening, VERDICT_STYLES.get(verdict["name"].partition("-")[0], "bold yellow")
 
 
 def _data(record: Record) -> str:
@@ -160,7 +194,7 @@ def _data(record: Record) -> str:
 def _facts(record: Record) -> Iterator[list[Cell]]:
     for field, label in FACTS.items():
         if field in record and field not in record["metrics"]:
-            yield [_label(record, label), record[field]]
+            yield [labelled(record, label), record[field]]
 
 
 def _values(record: Record, bounded: bool) -> Iterator[list[Cell]]:
@@ -175,24 +209,32 @@ def _values(record: Record, bounded: bool) -> Iterator[list[Cell]]:
         yield row
 
 
-def bins(records: Sequence[Record]) -> Table:
-    """The bins of every input, one line each."""
+BIN_LABELS = {
+    "accuracy_low": "95 % low", "accuracy_high": "high",
+    "event_rate": "event rate", "event_rate_low": "95 % low", "event_rate_high": "high",
+}  # fmt: skip
+
+
+def bins(records: Sequence[Record], by_eye: bool = True) -> Table:
+    """The bins of every input, one line each; csv has the names that JSON has, a reader sees shorter ones."""
+    records = [outward(record) for record in records]
     names = list(records[0]["bins"][0])
+    shown = [BIN_LABELS.get(name, name) for name in names] if by_eye else names
     identity = [key for key in ("input", "group") if key in records[0]] if len(records) > 1 else []
     rows: list[list[Cell]] = []
     for record in records:
         for item in record["bins"]:
             values = [int(v) if k == "rows" and float(v).is_integer() else v for k, v in item.items()]
             rows.append([*(record[key] for key in identity), *values])
-    return Table([*identity, *names], rows)
+    return Table([*identity, *shown], rows, fine=("lower", "upper", "confidence"))
 
 
 CLASSES_SHOWN = 30
-"""Lines that a reader looks through; csv and json have every class."""
+"""The most lines of the table of classes; csv and json have every class."""
 
 
 def classes(records: Sequence[Record], most: int | None = None) -> Table:
-    """The classes of every input, one line each; the `most` with the largest gaps where there are more."""
+    """One line per class of every input; if there are more than `most`, the classes with the largest gaps."""
     identity = [key for key in ("input", "group") if key in records[0]] if len(records) > 1 else []
     names = list(records[0]["classwise"][0]["metrics"])
     limits = [f"{name}{end}" for name in names for end in ("", " low", " high")]

@@ -19,26 +19,28 @@ def show_results(
     records = [one.record for one in measured]
     if records and format_ != "jsonl":
         records = ranked_records(records, sort, format_) if sort else records
-        show_records(format_, records, document_of(options, records, failures, gates), wanted)
-    elif format_ == "json":  # every input failed, and the document says so
+        show_records(format_, records, document_of(options, records, failures, gates), wanted, sort)
+    elif format_ == "json":  # every input failed; the document lists the failures
         from bpmcli.cli.render import Table, show
 
         show(format_, Table([], []), document_of(options, records, failures, gates))
     return records
 
 
-def show_records(format_: str, records: Sequence[Record], document: Mapping[str, Any], wanted: Any) -> None:
+def show_records(
+    format_: str, records: Sequence[Record], document: Mapping[str, Any], wanted: Any, sort: str | None = None
+) -> None:
     """Print the tables that were asked for, or the document as JSON."""
     from bpmcli.cli.measurement_tables import CLASSES_SHOWN, bins, classes, measurements, shorten_inputs
     from bpmcli.cli.render import show
 
     by_eye = format_ in ("table", "markdown")
-    tables = [bins(records)] if wanted.bins_table else []
+    tables = [bins(records, by_eye)] if wanted.bins_table else []
     if wanted.classwise:
         tables += [classes(records, most=CLASSES_SHOWN if by_eye else None)]
     alone = wanted.bins_table and not (by_eye and (wanted.noise_runs or wanted.interval or wanted.classwise))
     if (by_eye and not alone) or not tables:
-        tables.insert(0, measurements(records, wide=format_ == "csv", brief=console.quiet))
+        tables.insert(0, measurements(records, format_ == "csv", console.quiet, sort))
     for number, table in enumerate(tables):
         if number:
             print()
@@ -48,7 +50,7 @@ def show_records(format_: str, records: Sequence[Record], document: Mapping[str,
 
 
 def _explain_least_p_value(records: Sequence[Record], runs: int) -> None:
-    """A note where a P-value is as small as the number of runs allows."""
+    """A note if a P-value is the smallest that the number of runs allows."""
     least = 1 / (runs + 1)
     found = [floor for record in records for floor in record["noise_floor"].values() if floor]
     if any(floor["p_value"] is not None and floor["p_value"] <= least * (1 + 1e-9) for floor in found):
@@ -92,13 +94,14 @@ def document_of(
 ) -> dict[str, Any]:
     """The results as JSON holds them."""
     from bpmcli.cli.ci_gate import SCHEMA, VERSION
+    from bpmcli.cli.measurement_tables import outward
 
     return {
         "schema": SCHEMA,
         "version": VERSION,
         "tool": f"bpmcli {__version__}",
         "options": as_json(options),
-        "results": records,
+        "results": [outward(record) for record in records],
         "failures": [{"input": name, "error": error.message} for name, error in failures],
         "gates": [result._asdict() for result in results],
     }
@@ -122,7 +125,7 @@ def show_diagrams(measured: Sequence[Any]) -> None:
             diagram.show(one.diagram, one.record["target"] == EVENT)
 
 
-def draw(path: str, measured: Sequence[Any], overlay: bool, style: Any) -> None:
+def draw_pictures(path: str, measured: Sequence[Any], overlay: bool, style: Any) -> None:
     """Write reliability diagrams to a file, or to files in a folder, and say so."""
     from bpmcli.cli.pictures import reliability
 

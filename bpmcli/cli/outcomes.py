@@ -1,4 +1,4 @@
-"""Results of many inputs as they arrive: good ones are passed on, failures are shown at once and remembered."""
+"""Results of many inputs as they arrive: good results are passed on, failures are shown at once and remembered."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Outcomes:
         return codes.pop() if len(codes) == 1 and len(self.failures) == self.inputs else DataError.exit_code
 
     def finish(self) -> int:
-        """Count what was done where many inputs had failures, list the failures again, and return the exit code."""
+        """Print how many of many inputs were done, list the failures again, and return the exit code."""
         if self.failures and self.inputs > 1:
             failed = len(self.failures)
             console.say(f"{self.inputs - failed} done, {failed} failed:", console.RED)
@@ -76,5 +76,5 @@ class Outcomes:
         return self.exit_code()
 
     def where(self, name: str) -> str:
-        """The input to name in a notice; nothing where there is only one."""
+        """The input to name in a notice; empty if there is only one."""
         return name if self.inputs > 1 else ""

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from bpmcli.tasks.measure import Measurement
 
 MOST = 12
-"""Panels that still can be read."""
+"""The most panels that can still be read."""
 
 
 def check_diagrams(path: str | None) -> None:
-    """Refuse before the work where reliability diagrams could not be drawn after it."""
+    """Check, before the work begins, that reliability diagrams can be drawn."""
     if path is not None:
         from bpmcli.plots import check_plot
 
@@ -29,19 +29,19 @@ def check_diagrams(path: str | None) -> None:
 
 
 def check_fits(path: str, items: Sequence[Any], pooled: bool, method: str) -> None:
-    """The same for the curves that `fit` draws."""
+    """Check, before the work begins, that the curves of `fit` can be drawn."""
     from bpmcli.core.calibrators import METHODS
     from bpmcli.plots import check_plot
 
     check_plot(path)
     if any(item.path == "-" for item in items):
-        raise UsageError("--plot reads its input a second time, which standard input cannot give", "name a file")
+        raise UsageError("--plot reads its input a second time, which is impossible for standard input", "name a file")
     if len(items) > MOST and not pooled:
-        raise UsageError(f"--plot draws up to {MOST} inputs, found {len(items)}", "draw fewer, or --pool them")
+        raise UsageError(f"--plot draws up to {MOST} inputs, found {len(items)}", "give fewer inputs, or --pool them")
     if method not in METHODS or METHODS[method].needs_distribution:
         works = "works" if method in METHODS else "may choose one that works"
         raise UsageError(
-            f"--plot draws a curve over the confidence, and {method} {works} on all classes",
+            f"--plot draws a curve of the confidence, but {method} {works} on all classes",
             "choose another --method",
         )
 
@@ -51,7 +51,7 @@ def _is_folder(path: str) -> bool:
 
 
 def reliability(path: str, measured: Sequence[Measurement], overlay: bool, style: PictureStyle) -> list[str]:
-    """Reliability diagrams: a panel each, all curves in one panel, or a file each in a folder. The files written."""
+    """Draw reliability diagrams in panels, in one panel, or in one file each. Returns the files written."""
     from bpmcli.plots.reliability import draw_overlay, draw_reliability
 
     diagrams = [_diagram(one) for one in measured]
@@ -63,7 +63,7 @@ def reliability(path: str, measured: Sequence[Measurement], overlay: bool, style
         return targets
     if len(diagrams) > MOST and not overlay:
         raise UsageError(
-            f"one picture shows up to {MOST} diagrams, found {len(diagrams)}", "--plot DIR/ draws a file each"
+            f"one picture shows up to {MOST} diagrams, found {len(diagrams)}", "--plot DIR/ draws one file per input"
         )
     (draw_overlay if overlay else draw_reliability)(path, diagrams, style)
     return [path]
@@ -88,7 +88,7 @@ def _diagram(one: Measurement) -> Diagram:
 
 
 def _file_names(folder: str, names: Sequence[str]) -> list[str]:
-    """A file for each name; those that would collide are numbered."""
+    """A file for each name; names that would collide are numbered."""
     stems = [re.sub(r"[^\w.-]+", "_", os.path.splitext(os.path.basename(name))[0]) or "input" for name in names]
     seen: dict[str, int] = {}
     out = []
@@ -107,8 +107,20 @@ def fitted(path: str, documents: Sequence[Mapping[str, Any]], options: Any) -> N
     for document in documents:
         calibrator = METHODS[document["method"]].calibrator.from_parameters(document["parameters"])
         name, rows = _rows([entry["name"] for entry in document["inputs"]], options)
-        fits.append(FittedCurve(name, document["method"], rows.sample, calibrator, document.get("band")))
+        event = document["target"] == EVENT
+        figures = _before_after(document.get("validation"))
+        fits.append(
+            FittedCurve(name, document["method"], rows.sample, calibrator, document.get("band"), figures, event)
+        )
     draw_fits(path, fits)
+
+
+def _before_after(validation: Mapping[str, Any] | None) -> str:
+    """What the calibrator achieves, for a title."""
+    if not validation or not validation.get("after"):
+        return ""
+    before, after = validation["before"], validation["after"]
+    return f"tce {before['tce']:.4f}, after calibration {after['tce']:.4f}\n({validation['how']})"
 
 
 def _rows(paths: Sequence[str], options: Any) -> tuple[str, Any]:

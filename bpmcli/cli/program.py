@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 import threading
@@ -20,16 +21,17 @@ from bpmcli import __version__
 from bpmcli.cli import _leave, console, streams
 from bpmcli.cli.options.command import unknown_command
 from bpmcli.errors import BpmError
+from bpmcli.io import memory
 
 DEBUG = "BPMCLI_DEBUG"
-"""Environment variable: bugs show their traceback, libraries their warnings."""
+"""The environment variable that shows tracebacks of bugs and warnings of libraries."""
 
-# Before numpy is imported: sums that BLAS splits among threads would depend on their number, here and in workers.
+# Set before numpy is imported: sums that BLAS splits among threads would depend on the number of threads.
 for _name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 COMMANDS = {
-    "fit": "Fit a calibration curve and write its parameters.",
+    "fit": "Fit a calibrator and write its parameters.",
     "apply": "Calibrate files with fitted parameters.",
     "metrics": "Measure calibration error; gate a CI job on it.",
     "report": "Write one HTML page about the calibration of one or more models.",
@@ -45,7 +47,7 @@ UNCONFIGURED = ("config", "completion")
 
 
 class _Commands(TyperGroup):
-    """Imports a command's module when it is called, so that others cost nothing."""
+    """Imports the module of a command only when it is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
@@ -82,9 +84,9 @@ def _configured(path: tuple[str, ...], command: Any) -> dict[str, Any]:
 HELP = """Measure and fix a classifier's calibration from the command line.
 
 \b
-  bpmcli metrics test.npz                         how far off is the confidence
-  bpmcli fit val.npz -o params.json               fit a calibration curve
-  bpmcli apply params.json test.npz -o out.npz    calibrated probabilities
+  bpmcli metrics test.npz                            is the model calibrated?
+  bpmcli fit val.npz --method auto -o params.json    fit a calibrator
+  bpmcli apply params.json test.npz -o out.npz       write calibrated scores
 """
 
 app = typer.Typer(
@@ -123,7 +125,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
         return code
-    except BrokenPipeError:  # the reader has gone (`| head`), which is not an error
+    except BrokenPipeError:  # the reader of the pipe has ended (`| head`), which is not an error
         streams.forget(sys.stdout)
         return code
     except OSError as error:
@@ -135,8 +137,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     console.quiet = False
+    console.hinted.clear()
     try:
-        # Not .main(): that one ends the process with 1 when a pipe is closed.
+        # Not .main(), which would end the process with exit code 1 if a pipe is closed.
         command = typer.main.get_command(app)
         with command.make_context("bpmcli", arguments[:] or ["--help"]) as context:
             return int(command.invoke(context) or 0)
@@ -160,7 +163,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _tell_ci(error: BpmError, arguments: Sequence[str]) -> None:
-    """An error that ends the command must be seen where a CI system looks: an old JUnit file would still say passed."""
+    """Show an error that ends the command where a CI system looks: an old JUnit file would still report success."""
     if any(argument.startswith("--junit") for argument in arguments):
         from bpmcli.cli.junit import write_error
 
@@ -172,7 +175,7 @@ def _tell_ci(error: BpmError, arguments: Sequence[str]) -> None:
 
 
 def _foreign(error: Exception) -> int:
-    """Errors that are not ours: typer's usage errors, the operating system's; anything else is a bug."""
+    """The error to show for an exception: typer's usage errors, errors of the operating system, or a bug."""
     if type(error).__name__ == "NoArgsIsHelpError":
         print(error)
         return 2
@@ -206,7 +209,7 @@ def _foreign(error: Exception) -> int:
 
 PATIENCE = 0.7
 """Seconds for tidying up after a signal. Python handles a signal between two steps of the main thread, so a long call
-into a library delays it, and a library may swallow the exception. A thread then ends the process all the same."""
+into a library delays it, and a library may swallow the exception. In both cases a thread ends the process."""
 
 UNFINISHED = ("bpmcli.io.atomic", "bpmcli.io.streams")
 """Modules with a set `unfinished` of temporary files and folders."""
@@ -221,48 +224,74 @@ def run_as_process() -> int:
     processes are removed."""
 
     def interrupt(number: int, frame: Any) -> None:
-        # Once is enough: a second signal must not interrupt the tidying up.
+        # A second signal must not interrupt the clean-up.
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, signal.SIG_IGN)
         raise _Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
+    memory.own_process = True
     if not os.environ.get(DEBUG):
         _silence_libraries()
     for each in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(each) != signal.SIG_IGN:
             signal.signal(each, interrupt)
-    threading.Thread(target=_end_after_signal, args=(_told_of_signals(),), daemon=True).start()
-    return main()
+    threading.Thread(target=_guard, args=(_told_of_signals(),), daemon=True).start()
+    code = main()
+    _remove_unfinished()  # the copy of standard input: nothing runs at exit after a signal
+    return code
 
 
 def _told_of_signals() -> int:
-    """The end of a pipe that gets the number of every signal, whatever the main thread is doing."""
+    """The read end of a pipe that receives the number of every signal, whatever the main thread is doing."""
     told, tell = os.pipe()
     os.set_blocking(tell, False)
     signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
     return told
 
 
-def _end_after_signal(told: int) -> None:
-    """Wait for a signal, give the main thread a moment to tidy up, then do it here and end the process."""
-    number = 0
+def _guard(told: int) -> None:
+    """Wait for a signal, give the main thread a moment to tidy up, then do it here and end the process.
+
+    Until then, look from time to time whether the process has taken more memory than it may.
+    """
+    number, watch = 0, memory.Watch()
     while number not in (signal.SIGINT, signal.SIGTERM):
-        number = os.read(told, 1)[0]
+        if not watch.possible or select.select([told], [], [], memory.INTERVAL)[0]:
+            number = os.read(told, 1)[0]
+        elif watch.exceeded():
+            _end_for_memory()
     time.sleep(PATIENCE)
+    _remove_unfinished()
+    _leave(number, None)
+
+
+def _end_for_memory() -> None:
+    """Waiting for the main thread would mean more memory, so the process ends here."""
+    error = BpmError(*memory.refusal())
+    with suppress(Exception):
+        _tell_ci(error, sys.argv[1:])
+    _remove_unfinished()
+    with suppress(OSError):  # not through sys.stderr, which the main thread may be using
+        os.write(2, f"bpmcli: error: {error.message}\n  hint: {error.hint}\n".encode())
+    os._exit(memory.EXCEEDED)
+
+
+def _remove_unfinished() -> None:
     for module in UNFINISHED:
         for path in sorted(getattr(sys.modules.get(module), "unfinished", ()), reverse=True):  # files before folders
             with suppress(OSError):
                 os.rmdir(path) if os.path.isdir(path) else os.unlink(path)
-    _leave(number, None)
 
 
 def _silence_libraries() -> None:
-    """Warnings and exceptions that a library can only print would appear with source lines, here and in workers."""
+    """Silence warnings, and exceptions that a library can only print, here and in workers."""
     warnings.simplefilter("ignore")
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
 
     def unraisable(found: Any) -> None:
-        if isinstance(found.exc_value, KeyboardInterrupt):  # lost in a callback: the process must end all the same
+        if isinstance(
+            found.exc_value, KeyboardInterrupt
+        ):  # the exception was lost in a callback, but the process must end
             _leave(signal.SIGTERM if isinstance(found.exc_value, _Terminated) else signal.SIGINT, None)
 
     sys.unraisablehook = unraisable

@@ -1,4 +1,4 @@
-"""What `--list`, `--method list` and `--prior list` show: every entry of a registry in one line."""
+"""What `--list`, `--method list` and `--prior list` show: one line for every entry of a registry."""
 
 from __future__ import annotations
 

@@ -1,27 +1,33 @@
-"""Results as table, csv, markdown or json. A terminal changes looks, never content."""
+"""Results as table, csv, markdown or json. A terminal changes how a result looks, never what it contains."""
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from bpmcli.cli import streams
 from bpmcli.cli.console import colourful
 from bpmcli.cli.escape import markdown, printable
 from bpmcli.io.stdout import data_stream
+from bpmcli.record import Record
 
 Cell = str | float | int | bool | None
 
 
-class Table(NamedTuple):
+class Table(Record):
     """Named columns and rows of plain values."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     title: str | Sequence[str] = ""
     """One line, or several."""
+    accent: tuple[str, str] = ("", "")
+    """Words of the title that a terminal shows in a style, and the style."""
+    fine: Collection[str] = ()
+    """Columns of probabilities that keep enough digits near 0 and 1 to differ from them."""
 
     @property
     def heading(self) -> list[str]:
@@ -45,7 +51,7 @@ def render(format_: str, table: Table, document: Any) -> str:
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Printing to standard output. A reader that has gone stops the printing, not the gate that may follow."""
+    """For printing to standard output. If its reader has ended, printing stops, but a later gate still counts."""
     try:
         yield
         sys.stdout.flush()
@@ -79,13 +85,33 @@ def short(value: Cell) -> str:
     return printable(str(value))
 
 
+FINEST = 10
+"""Decimals at most of a probability near 0 or 1."""
+
+
+def _fine(value: Cell) -> str:
+    """A probability: two digits of its distance from the nearer of 0 and 1, and five decimals at least."""
+    if not isinstance(value, float) or not 0.0 < value < 1.0:
+        return short(value)
+    distance = min(value, 1.0 - value)
+    if distance < 0.5 * 10.0**-FINEST:
+        return short(value)
+    return f"{value:.{min(max(5, 1 - math.floor(math.log10(distance))), FINEST)}f}"
+
+
+def _texts(table: Table) -> list[list[str]]:
+    """The cells as they are read."""
+    shown = [_fine if name in table.fine else short for name in table.columns]
+    return [[text(value) for text, value in zip(shown, row, strict=True)] for row in table.rows]
+
+
 def _numeric(table: Table) -> list[bool]:
     """Columns to be set flush right."""
     return [all(not isinstance(row[i], str) for row in table.rows) for i in range(len(table.columns))]
 
 
 def _plain(table: Table) -> str:
-    cells = [[short(v) for v in row] for row in table.rows]
+    cells = _texts(table)
     names = [printable(name) for name in table.columns]
     widths = [max([len(name), *(len(row[i]) for row in cells)]) for i, name in enumerate(names)]
     right = _numeric(table)
@@ -95,7 +121,7 @@ def _plain(table: Table) -> str:
         return "  ".join(padded).rstrip() + "\n"
 
     head = "".join(f"{each}\n" for each in table.heading)
-    # A sentence in the last column needs no line under its whole length.
+    # The line under the last column need not be as long as a sentence in it.
     rule = line(["-" * w for w in widths[:-1]] + ["-" * min(widths[-1], LONGEST_RULE)])
     return head + line(names) + rule + "".join(line(row) for row in cells)
 
@@ -106,7 +132,7 @@ def _markdown(table: Table) -> str:
 
     rule = line(["--:" if r else "---" for r in _numeric(table)])
     head = "".join(f"**{markdown(each)}**\n\n" for each in table.heading)
-    body = "".join(line([markdown(short(v)) for v in row]) for row in table.rows)
+    body = "".join(line([markdown(text) for text in row]) for row in _texts(table))
     return head + line([markdown(name) for name in table.columns]) + rule + body
 
 
@@ -128,25 +154,28 @@ def _rich(table: Table) -> None:
     from rich.text import Text
 
     console = Console()
-    right = _numeric(table)
-    for number, chosen in enumerate(_fitting(table, console.width)):
-        if table.heading and number == 0:
-            console.print(
-                Text("\n".join(table.heading), style="italic")
-            )  # not RichTable's, which wraps at the table's width
+    right, cells = _numeric(table), _texts(table)
+    if table.heading:  # not the title of RichTable, which wraps at the table's width
+        heading = Text("\n".join(table.heading))
+        words, style = table.accent
+        at = heading.plain.find(words) if words else -1
+        if at >= 0:
+            heading.stylize(style, at, at + len(words))
+        console.print(heading)
+    for chosen in _fitting(table, cells, console.width):
         drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
         for i in chosen:
             drawn.add_column(
                 Text(printable(table.columns[i])), justify="right" if right[i] else "left", overflow="fold"
             )
-        for row in table.rows:
-            drawn.add_row(*(Text(short(row[i]), style="dim" if row[i] is None else "") for i in chosen))
+        for row, texts in zip(table.rows, cells, strict=True):
+            drawn.add_row(*(Text(texts[i], style="dim" if row[i] is None else "") for i in chosen))
         console.print(drawn)
 
 
-def _fitting(table: Table, width: int) -> list[list[int]]:
-    """Columns in groups that fit side by side, what tells rows apart repeated in each: figures never fold."""
-    widths = [max([len(name), *(len(short(row[i])) for row in table.rows)]) + 3 for i, name in enumerate(table.columns)]
+def _fitting(table: Table, cells: Sequence[Sequence[str]], width: int) -> list[list[int]]:
+    """Columns in groups that fit side by side; each repeats the columns that identify a row. Figures never wrap."""
+    widths = [max([len(name), *(len(row[i]) for row in cells)]) + 3 for i, name in enumerate(table.columns)]
     keys = [0, 1] if list(table.columns[:2]) == ["input", "group"] else [0]
     groups: list[list[int]] = [[*keys]]
     for i in range(len(keys), len(widths)):

@@ -1,6 +1,6 @@
 """Standard output and standard error, whatever the caller has done to them: closed, full, or not UTF-8.
 
-That messages cannot be written never changes the exit code. That data cannot be written is an error.
+If messages cannot be written, the exit code stays the same. If data cannot be written, that is an error.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from typing import Any, BinaryIO, TextIO, cast
 
 ASCII = {"…": "...", "±": "+-", "−": "-", "–": "-", "→": "->", "≤": "<=", "≥": ">=", "√": "sqrt", "·": "*"}
-"""Characters of our own tables and messages, for terminals that cannot show them."""
+"""Replacements for characters of bpmcli's own tables and messages, for terminals that cannot show them."""
 
 
 def _replace(error: UnicodeError) -> tuple[str | bytes, int]:
@@ -51,13 +51,13 @@ def restore(stderr: TextIO) -> None:
 
 
 def forget(stream: TextIO) -> None:
-    """Send what is still to come, the flush at exit included, nowhere."""
+    """Discard all further output, including the flush at exit."""
     with open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())
 
 
 def _fill_closed_descriptors() -> None:
-    """Keep 0, 1 and 2 taken: otherwise the next file to be opened would become standard output."""
+    """Keep file descriptors 0, 1 and 2 in use: otherwise the next file to be opened would become standard output."""
     number = os.open(os.devnull, os.O_RDWR)
     while number < 3:
         number = os.open(os.devnull, os.O_RDWR)
@@ -65,7 +65,7 @@ def _fill_closed_descriptors() -> None:
 
 
 class Closed:
-    """Standard output that was closed (`>&-`): an error for data; a table that nobody wants is not shown."""
+    """Stands for a closed standard output (`>&-`): writing data is an error, a table is not shown."""
 
     encoding = "utf-8"
 
@@ -87,7 +87,7 @@ class Closed:
 
 
 class _Messages:
-    """Standard error. A reader that has gone (`2>&1 | head`) or a full disk only costs the messages."""
+    """Standard error. If its reader has ended (`2>&1 | head`) or the disk is full, only messages are lost."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream

@@ -1,4 +1,4 @@
-"""The same functions on a dask cluster: `--engine dask --scheduler ADDRESS`, or a local cluster without one.
+"""Runs tasks on a dask cluster: at `--scheduler ADDRESS`, or on a local cluster that is started for the command.
 
 Every file is one task. A task that fails is tried again, and a task whose worker is lost runs on another worker.
 A file's summary is one value under one key, so a summary that is computed twice is still counted once.
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bpmcli.core.summary.merging import blocks
-from bpmcli.engines.processes import interrupts_held
+from bpmcli.engines.processes import handlers_held, interrupts_held
 from bpmcli.errors import BpmError, DataError, UsageError
 from bpmcli.io.paths import Input
 from bpmcli.io.remote import is_remote
@@ -30,8 +30,8 @@ SILENT = str(dict.fromkeys(("distributed", "distributed.client", "tornado.applic
 
 WORKER_SETTINGS = {"distributed.nanny.pre-spawn-environ": {}, "distributed.worker.profile.enabled": False}
 """dask starts workers with MALLOC_TRIM_THRESHOLD_ set, which makes glibc return every large array to the system and
-fault its pages in again. Without it and without the profiler `metrics` took about 40 % less processor time; which of
-the two matters was not isolated. bpmcli sets the number of threads itself."""
+fault its pages in again. Without this setting and without the profiler, `metrics` took about 40 % less processor time;
+the two effects were not measured separately. bpmcli sets the number of threads itself."""
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def connected(scale: Scale) -> Iterator[Any]:
         import dask
         from distributed import Client, LocalCluster
     except ImportError:
-        raise UsageError("--engine dask needs dask", "pip install 'bpmcli[cluster]'") from None
+        raise UsageError("--engine dask needs dask", "pip install distributed") from None
     if scale.scheduler:
         try:
             client = Client(scale.scheduler, timeout=20)
@@ -59,23 +59,10 @@ def connected(scale: Scale) -> Iterator[Any]:
     options |= {"dashboard_address": None, "scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"}}
     with ExitStack() as stack:
         # A cluster that has only half started prints errors when it closes, so interrupts wait until it has started.
-        # Workers never receive an interrupt from the terminal; they are told to stop.
-        with interrupts_held({signal.SIGINT}), _termination_held(), dask.config.set(WORKER_SETTINGS):
+        # Workers never receive an interrupt from the terminal; they are told to stop, and must obey SIGTERM.
+        with interrupts_held({signal.SIGINT}), handlers_held({signal.SIGTERM}), dask.config.set(WORKER_SETTINGS):
             client = stack.enter_context(Client(stack.enter_context(LocalCluster(**options))))
         yield client
-
-
-@contextmanager
-def _termination_held() -> Iterator[None]:
-    """Holds SIGTERM back as well, but only in this process: the processes of the cluster must still obey it."""
-    caught: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, frame: caught.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-        if caught:
-            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def work(function: Callable[[Any], Any], items: Sequence[Any], scale: Scale) -> Iterator[Any]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from bpmcli.errors import BpmError, DataError
+from bpmcli.record import Record
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Scale(NamedTuple):
+class Scale(Record):
     """Where tasks run, and whether they use rows or a summary."""
 
     jobs: int = 1

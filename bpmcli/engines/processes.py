@@ -1,7 +1,7 @@
 """A pool of processes that leaves nothing behind, even if it is interrupted or its parent is killed.
 
 Written by hand because in concurrent.futures a worker that dies breaks the whole pool. Here every worker has its own
-pipe, so the item that killed it is known. That item fails, and a new worker goes on with the remaining items.
+pipe, so the item that killed it is known. That item fails, and a new worker processes the remaining items.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 from bpmcli.errors import BpmError, DataError
+from bpmcli.io import memory
 
 GRACE = 10.0
 """Seconds in which workers may remove their temporary files and end."""
@@ -25,7 +26,7 @@ GRACE = 10.0
 TERMINATED = 128 + signal.SIGTERM
 
 _busy = threading.Event()
-"""In a worker: an item is being processed, and may have temporary files."""
+"""Set in a worker while an item is processed, which may have temporary files."""
 
 
 class _Worker:
@@ -110,6 +111,8 @@ def _collect(
 
 
 def _lost(name: str, code: int | None) -> DataError:
+    if code == memory.EXCEEDED:
+        return DataError(f"{name}: took more memory than files of this size may", f"{memory.VARIABLE}=8G allows more")
     hint = "was it changed while it was read, or is it damaged? Other files were not affected"
     if code == -signal.SIGKILL:
         hint = "perhaps memory ran out: use a smaller -j"
@@ -131,11 +134,33 @@ def interrupts_held(signals: set[signal.Signals]) -> Iterator[None]:
         return
     # Otherwise the first worker would start the resource tracker, which unblocks signals again.
     resource_tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    with handlers_held(signals):
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def handlers_held(signals: set[signal.Signals]) -> Iterator[None]:
+    """Runs the handlers of these signals after the `with` statement, in this process only.
+
+    A mask is not enough: where another thread receives the signal, Python still calls the handler in the main thread.
+    """
+    caught: list[int] = []
+    before: dict[signal.Signals, Any] = {}
+    if threading.current_thread() is threading.main_thread():  # no other thread has handlers
+        before = {number: found for number in signals if callable(found := signal.getsignal(number))}
     try:
+        for number in before:
+            signal.signal(number, lambda number, frame: caught.append(number))
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if caught:
+            signal.raise_signal(caught[0])
 
 
 def _await(workers: Sequence[_Worker]) -> list[_Worker]:
@@ -162,7 +187,10 @@ def _stop(workers: Sequence[_Worker]) -> None:
 def _serve(pipe: Connection, function: Callable[[Any], Any]) -> None:
     """Runs in a worker: receives lists of items and sends the result of every item, until None comes."""
     _start_worker()
-    pipe.send(None)  # ready
+    try:
+        pipe.send(None)  # ready
+    except BrokenPipeError:
+        os._exit(TERMINATED)  # the parent process has ended
     while (items := pipe.recv()) is not None:
         for item in items:
             _busy.set()
@@ -181,6 +209,7 @@ def _serve(pipe: Connection, function: Callable[[Any], Any]) -> None:
 
 
 def _start_worker() -> None:
+    memory.own_process = True
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "1")
     # Ctrl-C reaches every process of a terminal, but only the parent should react to it.
@@ -189,6 +218,7 @@ def _start_worker() -> None:
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
     threading.Thread(target=_follow_parent, daemon=True).start()
+    threading.Thread(target=_watch_memory, daemon=True).start()
 
 
 def _follow_parent() -> None:
@@ -196,6 +226,21 @@ def _follow_parent() -> None:
     assert parent is not None
     parent.join()
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _watch_memory() -> None:
+    """Ends a worker whose file takes too much memory; the parent process starts another worker."""
+    watch = memory.Watch()
+    while watch.possible and not watch.exceeded():
+        sleep(memory.INTERVAL)
+    if not watch.possible:
+        return
+    from bpmcli.io.atomic import unfinished
+
+    for path in list(unfinished):
+        with suppress(OSError):
+            os.unlink(path)
+    os._exit(memory.EXCEEDED)
 
 
 def _leave(number: int, frame: Any) -> None:

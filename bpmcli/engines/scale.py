@@ -83,7 +83,7 @@ def pool_inputs(
 
 
 def summarise_inputs(items: Sequence[Input], options: InputOptions, scale: Scale, watch: Watch) -> Summarised:
-    """All inputs as one summary; the first that cannot be read stops everything."""
+    """All inputs as one summary; the first input that cannot be read ends the run."""
     few = scale.workers > 1 and len(items) < 2 * scale.workers
     plan = [_pieces(item, scale._replace(mode="summary"), options) if few else [Piece(item)] for item in items]
     if scale.engine != "local":
@@ -121,7 +121,7 @@ def _pieces(item: Input, scale: Scale, options: InputOptions) -> list[Piece]:
 
 
 def _many_rows(items: Sequence[Input], options: InputOptions) -> bool:
-    """Whether there are more than EXACT_ROWS rows, or summaries among the inputs. Stops looking once that is known."""
+    """Whether there are more than EXACT_ROWS rows, or summaries among the inputs. Stops counting once that is known."""
     total = 0
     for item in items:
         if is_stream(item.path):

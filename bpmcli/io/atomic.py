@@ -41,13 +41,15 @@ def atomic_path(path: str) -> Iterator[str]:
             yield name
         return
     handle, name = -1, ""
-    try:  # from the first moment on: a signal may come as soon as the file is there
+    try:
         target.parent.mkdir(parents=True, exist_ok=True)
         remove_stale(target)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name[:80]}.", suffix=PART, dir=target.parent)
+        # The name is known before the file is there, because a signal may come between the two.
+        name = os.path.abspath(target.parent / f".{target.name[:80]}.{os.urandom(8).hex()}{PART}")
         unfinished.add(name)
+        handle = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         if not _lock(handle):
-            os.close(handle)  # Windows renames no open file
+            os.close(handle)  # Windows cannot rename an open file
         yield name
         umask = os.umask(0)
         os.umask(umask)
@@ -82,7 +84,7 @@ def remove_stale(target: Path) -> None:
 
 
 def _lock(handle: int) -> bool:
-    """Lock an open file until it is closed; False if another process has it. Windows cannot: nothing is stale there."""
+    """Lock an open file until it is closed; False if another process holds it. Always False on Windows."""
     if fcntl is None:
         return False
     try:
@@ -94,7 +96,7 @@ def _lock(handle: int) -> bool:
 
 @contextmanager
 def _sent(path: str) -> Iterator[str]:
-    """A complete local file first, then its content in one go: stores and pipes cannot take anything back."""
+    """Write a complete local file first, then send its content at once: stores and pipes cannot take anything back."""
     with tempfile.TemporaryDirectory(prefix="bpmcli-") as folder:
         name = os.path.join(folder, "output")
         unfinished.update({name, folder})

@@ -1,4 +1,4 @@
-"""Batches without missing values, and small enough however different their lists are."""
+"""Batches without missing values, small enough even if their lists differ much in length."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RAGGED_VALUES = 1 << 22
 
 
 watch: Callable[[int, int | None], None] | None = None
-"""Told after every batch how many rows were read and how many there are, if that is known. The command line sets it
+"""Called after every batch with the number of rows read and, if known, the number of all rows. The command line sets it
 while it shows a progress bar."""
 
 
@@ -35,7 +35,7 @@ def complete_batches(
 ) -> Iterator[ColumnBatch]:
     """Batches without missing values: such rows are left out if that was asked for, and refused otherwise.
 
-    `outcomes=False`: labels are not read, and rows without a group are kept.
+    With `outcomes=False` labels are not read, and rows without a group are kept.
     """
     names = layout.names if outcomes else [*layout.scores, *([layout.group] if layout.group else [])]
     wanted = set(names)
@@ -82,7 +82,7 @@ def _empty_is_missing(batch: ColumnBatch) -> ColumnBatch:
 
 
 def _without_group(batch: ColumnBatch, group: str) -> ColumnBatch:
-    """Rows whose group is unknown stay: they are calibrated by the pooled calibrator."""
+    """Keep rows whose group is missing: the pooled calibrator is for them."""
     nulls = {name: null for name, null in batch.nulls.items() if name != group}
     values = batch.columns[group]
     if not isinstance(values, (Lists, Categorical)):
@@ -97,7 +97,7 @@ def _without_group(batch: ColumnBatch, group: str) -> ColumnBatch:
 
 
 def _not_finite_is_missing(batch: ColumnBatch, layout: Layout) -> ColumnBatch:
-    """Arrays have no nulls: there NaN stands for a missing value, and infinity is not a score either."""
+    """Arrays have no nulls: NaN stands for a missing value, and an infinite score counts as missing too."""
     missing = np.zeros(batch.n, dtype=bool) if batch.missing is None else batch.missing
     scores = set(layout.scores)
     for name, values in batch.columns.items():

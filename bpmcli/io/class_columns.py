@@ -7,12 +7,11 @@ import numpy as np
 from bpmcli.core.data.categorical import Categorical
 from bpmcli.core.data.log_odds import SUM_REFUSED
 from bpmcli.errors import DataError
-from bpmcli.io.column_choice import NAMES, OUTCOMES, ColumnChoice
+from bpmcli.io.column_choice import NAMES, OUTCOMES, ColumnChoice, Spread
 from bpmcli.io.formats.reader import Reader
-from bpmcli.io.spread_columns import Spread
 
 MOST_CLASSES = 100_000
-"""Distinct labels beyond which a column does not hold classes."""
+"""A column with more distinct labels than this does not hold classes."""
 
 
 def class_columns(reader: Reader, chosen: ColumnChoice) -> Spread | None:
@@ -33,7 +32,7 @@ def class_columns(reader: Reader, chosen: ColumnChoice) -> Spread | None:
         return None
     exact = [name for name in numbers if name in seen]
     places = [numbers.index(name) for name in (exact[0], exact[-1])]
-    # A class that no row has is among the columns too: perhaps all between the first and the last are classes.
+    # Some classes may occur in no row, so more columns are tried: those between the known classes, then all.
     for names in (exact, numbers[places[0] : places[1] + 1], numbers):
         if _sum_to_one(reader, names):
             return tuple(names), tuple(names)

@@ -6,7 +6,7 @@ import json
 import os
 
 LARGEST = 1 << 24
-"""Bytes of a list of class names."""
+"""The largest list of class names that is read, in bytes."""
 
 
 def beside(path: str, n: int) -> tuple[str, ...] | None:

@@ -1,14 +1,92 @@
-"""Which columns hold the scores, labels and hits: by name when that is unambiguous, by option always."""
+"""Which columns hold the scores, labels and hits: by name when that is unambiguous, by option always.
+
+Scores with one column per class are named by a prefix, a list, a range or a pattern.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
 
 from bpmcli.errors import DataError, UsageError
 from bpmcli.io.formats.reader import ColumnInfo
-from bpmcli.io.spread_columns import Spread, prefixed, several
+from bpmcli.record import Record
+
+Spread = tuple[tuple[str, ...], tuple[str, ...]]
+"""The columns, and the names of their classes."""
+
+_LAST_NUMBER = re.compile(r"(.*?)(\d+)\D*")
+
+
+def several(wanted: str, columns: Collection[str]) -> Spread | None:
+    """The columns that an option such as `--probs` names: `a,b,c`, `p0:p9`, `p*` or the prefix `p`."""
+    if "," in wanted:
+        names = [name.strip() for name in wanted.split(",") if name.strip()]
+        missing = [name for name in names if name not in columns]
+        if missing:
+            raise DataError(f"no column '{missing[0]}', which is in the list {wanted}", "check its spelling")
+        return _with_classes(names)
+    if ":" in wanted:
+        ends = wanted.split(":")
+        every = list(columns)
+        if len(ends) == 2 and all(end in every for end in ends):
+            first, last = (every.index(end) for end in ends)
+            return _with_classes(every[min(first, last) : max(first, last) + 1])
+    if any(letter in wanted for letter in "*?["):
+        return _with_classes(_in_order([name for name in columns if fnmatchcase(name, wanted)]))
+    return prefixed(wanted.rstrip("_."), columns)
+
+
+def _with_classes(names: Sequence[str]) -> Spread | None:
+    """Class names: the columns' names without their common beginning."""
+    if len(names) < 2:
+        return None
+    start = 0
+    while all(len(n) > start and n[start] == names[0][start] for n in names):
+        start += 1
+    # A number is not cut in two: p10 and p11 share "p1", but their classes are 10 and 11.
+    while start and any(name[start - 1].isdigit() for name in names):
+        start -= 1
+    rest = [name[start:].strip("_. )") for name in names]
+    if start and names[0][start - 1].isalpha() and not all(r.isdigit() for r in rest):
+        rest = list(names)  # cat and car share letters, but not a prefix
+    return tuple(names), tuple(rest)
+
+
+def _in_order(names: Sequence[str]) -> list[str]:
+    """By the number in their names, where all have one: p10 comes after p9."""
+    numbers = [_LAST_NUMBER.fullmatch(name) for name in names]
+    if names and all(numbers):
+        return sorted(names, key=lambda name: int(_LAST_NUMBER.fullmatch(name)[2]))  # type: ignore[index]
+    return list(names)
+
+
+def prefixed(prefix: str, columns: Collection[str]) -> Spread | None:
+    """`prob_0, prob_1, …`, `p0, p1, …`, `prob.cat, prob.dog` or `P(cat), P(dog)`, whichever the file has."""
+    start = re.escape(prefix)
+    for pattern in (rf"{start}[_.](.+)", rf"{start}\((.+)\)", rf"{start}\[(.+)\]", rf"{start}(\d+)"):
+        matcher = re.compile(pattern, re.IGNORECASE)
+        matched = {m[1]: name for name in columns if (m := matcher.fullmatch(name))}
+        numeric = {int(k): v for k, v in matched.items() if k.isdigit()}
+        if len(numeric) >= 2 and len(numeric) == len(matched):
+            return _numbered(prefix, numeric)
+        if len(matched) >= 2 and not numeric:
+            return tuple(matched.values()), tuple(matched)
+    return None
+
+
+def _numbered(prefix: str, columns: dict[int, str]) -> Spread:
+    first = min(columns)
+    expected = range(min(first, 1), min(first, 1) + len(columns))
+    missing = next((i for i in expected if i not in columns), None)
+    if missing is not None:
+        known = next(iter(columns.values()))
+        name = re.sub(r"\d+", str(missing), known[len(prefix) :])
+        raise DataError(f"column {prefix}{name} is missing", f"columns run from {min(first, 1)} without a gap")
+    return tuple(columns[i] for i in expected), tuple(str(i) for i in expected)
+
 
 NAMES: dict[str, tuple[str, ...]] = {
     "logits": ("logits", "logit", "logprobs", "log_probs", "logprob", "loglikelihoods"),
@@ -39,10 +117,10 @@ SPREAD = {
 """Prefixes of one column per class: logit_0, logit_1, …"""
 
 SCORES = ("logits", "log_odds", "probs", "confidence")
-"""Most exact first: with several in a file, the first is taken."""
+"""Kinds of scores, most exact first: if a file has several, the first is taken."""
 
 
-class InputOptions(NamedTuple):
+class InputOptions(Record):
     """What the user said about the input."""
 
     logits: str | None = None
@@ -64,13 +142,15 @@ class InputOptions(NamedTuple):
     cluster: str | None = None
     """Rows with the same value in this column are not independent."""
     keep_ids: bool = False
-    """Whether rows keep their ids, to be paired with those of another run."""
+    """Whether rows keep their ids, so that they can be paired with the rows of another run."""
     top_k: int = 1
-    """How many of the most probable classes may hold the label of a correct row."""
+    """A row is correct if its label is among this many of the most probable classes."""
     unknown: str | None = None
     """The label of rows that belong to none of the classes."""
     multi_label: bool = False
-    """Probabilities of several labels that do not exclude each other."""
+    """A row may have several labels, each with a probability of its own."""
+    each_label: bool = False
+    """With `multi_label`: the labels are the groups of the rows."""
     by_path: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     """Other values for the inputs whose absolute path matches a pattern; the last that matches wins."""
 
@@ -92,17 +172,17 @@ class InputOptions(NamedTuple):
 OUTCOMES = ("label", "hit", "prediction")
 
 SHOWN = 20
-"""Columns that a message names."""
+"""The number of columns that a message names."""
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names for a message, not more than a reader can take in."""
+    """Names for a message, shortened to the first SHOWN."""
     every = list(names)
     more = f" and {len(every) - SHOWN} more" if len(every) > SHOWN else ""
     return ", ".join(every[:SHOWN]) + more
 
 
-def _numbered(columns: Iterable[ColumnInfo]) -> str:
+def _numbered_prefix(columns: Iterable[ColumnInfo]) -> str:
     """The prefix of numbers in columns like score_0, score_1, …; empty if there is none, or more than one."""
     found: dict[str, set[int]] = {}
     for column in columns:
@@ -170,7 +250,7 @@ class ColumnChoice:
         return next((spread for spread in found if spread), None)
 
     def _label_for(self, scores: str) -> str:
-        """The option that names the labels of an array of scores, where their names do not say so themselves."""
+        """The option that names the labels of an array of scores, if their column cannot be recognised."""
         if scores not in self.columns or self.one("label"):
             return ""
         rows = self.columns[scores].rows
@@ -190,7 +270,7 @@ class ColumnChoice:
             return DataError(
                 f"'{name}' could be logits or probabilities", f"say --logits {name}{label} or --probs {name}{label}"
             )
-        numbered = _numbered(self.columns.values())
+        numbered = _numbered_prefix(self.columns.values())
         if numbered:
             label = self._label_for(f"{numbered}_")
             return DataError(

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bpmcli.core.data.categorical import Categorical, categorical
 from bpmcli.core.data.sample import Ints
 from bpmcli.errors import DataError
+from bpmcli.record import Record
 
-Array = npt.NDArray[Any]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Array = np.ndarray[tuple[Any, ...], np.dtype[Any]]
 
 EXACT_INTEGER = 1 << 53
-"""Up to here float64 holds every whole number."""
+"""Float64 holds every whole number up to this."""
 
 
-class Lists(NamedTuple):
+LARGEST_PADDED = 1 << 28
+"""numpy pads text to its longest value; a batch whose text would take more bytes than this is refused."""
+
+
+class Lists(Record):
     """A column of lists, flattened."""
 
     values: Array
@@ -50,7 +57,7 @@ class Lists(NamedTuple):
 
 
 ABSENT = object()
-"""A field that a JSON object does not have, which is not the same as null."""
+"""Stands for a field that a JSON object does not have, which is not the same as null."""
 
 
 class Objects:
@@ -181,7 +188,7 @@ def to_arrow(values: Any) -> Any:
 
 
 def _numpy_to_arrow(values: Array) -> Any:
-    """One dimension. Types that arrow does not have are refused; byte order is made the machine's own."""
+    """A one-dimensional array for arrow, in the machine's byte order. Types that arrow does not have are refused."""
     import pyarrow as pa
 
     if not values.dtype.isnative:
@@ -220,7 +227,7 @@ def to_numpy(values: Any) -> Array:
     if isinstance(values, np.ndarray):
         return values
     if isinstance(values, Categorical):
-        return np.array(values.tolist(), dtype=np.str_)
+        return _padded(values)
     missing = None
     if not isinstance(values, Lists):
         _refuse_time(values.type)
@@ -232,7 +239,7 @@ def to_numpy(values: Any) -> Array:
     if isinstance(values, Categorical):
         if missing is not None:
             raise DataError("has missing text")
-        return np.array(values.tolist(), dtype=np.str_)
+        return _padded(values)
     if missing is None:
         return np.asarray(values)
     if values.dtype.kind in "iu" and np.abs(values.astype(np.float64)).max(initial=0) >= EXACT_INTEGER:
@@ -240,6 +247,15 @@ def to_numpy(values: Any) -> Array:
     array: Array = values.astype(np.float64)
     array[missing] = np.nan
     return array
+
+
+def _padded(values: Categorical) -> Array:
+    """Text as numpy stores it, every value as wide as the longest: refused if that takes too much memory."""
+    longest = max((len(values.categories[code]) for code in values.used().tolist()), default=0)
+    size = 4 * longest * values.codes.size
+    if size > LARGEST_PADDED:
+        raise DataError(f"holds text that takes {size / 2**30:.1f} GiB padded to its longest value")
+    return np.array(values.tolist(), dtype=np.str_)
 
 
 def _refuse_time(kind: Any) -> None:

@@ -93,14 +93,14 @@ CALIBRATOR = Kind(
         "validation": Maybe(OBJECT),
     },
 )  # fmt: skip
-"""2: with a calibrator per group. Files without groups stay at 1, which every release reads."""
+"""Version 2 has a calibrator per group. Files without groups stay at version 1, which every release reads."""
 
 KEPT = {
     "effective_n": Is("a positive number", lambda value: _is_number(value) and value > 0),
     "cells": {"log_odds": TEXT, "mass": TEXT, "hits": TEXT},
     "rows": Maybe({"log_odds": TEXT, "hits": TEXT, "weights": Maybe(TEXT), "ids": Maybe(TEXT), "labels": Maybe(TEXT)}),
 }
-"""What `--save-baseline` keeps beyond the values."""
+"""What `--save-baseline` stores beside the values."""
 
 METRICS = Kind(
     "bpmcli/metrics", 1, "saved with `bpmcli metrics --save-baseline FILE`",
@@ -135,7 +135,7 @@ SUMMARY = Kind(
         }],
     },
 )  # fmt: skip
-"""2: with distinct values. Version 1 had a sum of squares that is no longer needed."""
+"""Version 2 has distinct values. Version 1 had a sum of squares that is no longer needed."""
 
 DRAWS = Kind("bpmcli/draws", 1, "written by `bpmcli compare --resume`", {"setting": TEXT, "content": TEXT})
 DRAW = {"draw": TEXT, "values": Each(Maybe(NUMBER))}

@@ -18,13 +18,13 @@ from bpmcli.errors import BpmError, DataError
 from bpmcli.io.document_kinds import Each, Is, Kind, Maybe
 
 LARGEST_FILE = 1 << 26
-"""Bytes. Python needs up to ten times as much memory for the values in a document."""
+"""The largest document in bytes. Python needs up to ten times as much memory for its values."""
 
 MOST_CONTAINERS = 2_000_000
-"""Lists and objects: an empty one takes two bytes in the file and sixty in memory."""
+"""The most lists and objects in a document: an empty one takes two bytes in the file and sixty in memory."""
 
 DEEPEST = 40
-"""Levels of nesting. Ours have eight."""
+"""The most levels of nesting. The documents that bpmcli writes have eight."""
 
 LARGEST_INTEGER = 1 << 63
 
@@ -40,7 +40,7 @@ def dumps(document: Any) -> str:
 
 
 def load_document(path: str, kind: Kind) -> dict[str, Any]:
-    """A document of this kind from a file, local or remote: a version that we know, and every field as described."""
+    """A document of this kind from a local or remote file, with a known version and every field as described."""
     from bpmcli.io.remote import read_start
 
     try:
@@ -62,7 +62,7 @@ def parse_document(raw: bytes | str, kind: Kind) -> dict[str, Any]:
         raise DataError(f"version: must be a whole number, 1 or more, found {_shown(version)}")
     if version > kind.version:
         raise DataError(
-            f"has version {version}, and this bpmcli ({__version__}) reads up to {kind.version}",
+            f"has version {version}, but this bpmcli ({__version__}) reads versions up to {kind.version}",
             "upgrade: pip install -U bpmcli",
         )
     check(document, kind.fields, "", f"give a file {kind.origin}")
@@ -72,7 +72,7 @@ def parse_document(raw: bytes | str, kind: Kind) -> dict[str, Any]:
 def parse(raw: bytes | str, hint: str) -> Any:
     """Any JSON value of bounded size and depth, all of whose numbers are finite and all of whose text is Unicode."""
     if len(raw) > LARGEST_FILE:
-        raise DataError(f"is larger than {LARGEST_FILE >> 20} MB, which no document of ours is", hint)
+        raise DataError(f"is larger than {LARGEST_FILE >> 20} MB, the limit for such files", hint)
     if _containers(raw) > MOST_CONTAINERS:
         raise DataError(f"holds more than {MOST_CONTAINERS} lists and objects, which no document of ours does", hint)
     try:
@@ -125,7 +125,7 @@ def _check_text(text: str, path: str, hint: str) -> None:
 
 
 def check(value: Any, shape: Any, path: str, hint: str | None = None) -> None:
-    """Refuse a value that does not have this shape, with the path of what is wrong."""
+    """Raise DataError with the path of the first value that does not have this shape."""
     if isinstance(shape, Is):
         if not shape.test(value):
             raise DataError(f"{path}: must be {shape.words}, found {_shown(value)}", hint)
@@ -154,8 +154,8 @@ def _check_fields(value: dict[str, Any], shape: Mapping[str, Any], path: str, hi
 
 
 @contextmanager
-def inside(path: str) -> Iterator[None]:
-    """Errors raised here are about the value at this path."""
+def errors_at(path: str) -> Iterator[None]:
+    """Puts the path of a value in front of errors that are raised inside."""
     try:
         yield
     except DataError as error:

@@ -1,8 +1,8 @@
 """Finished draws of a benchmark on disk, so that an interrupted run continues where it stopped.
 
-One JSON object per line: first everything that the values depend on and a checksum of the other lines, then one
-data set each. The file is replaced as a whole, so it is always complete; a draw that was not saved is drawn again,
-from its own seed.
+One JSON object per line. The first line has everything that the values depend on and a checksum of the other lines;
+every other line is one data set. The file is replaced as a whole, so it is always complete. A draw that was not saved
+is repeated from its own seed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EVERY = 5.0
 
 
 def _code() -> bytes:
-    """The source of all arithmetic: values that other code computed are not reused, whatever its version number."""
+    """A checksum of the source code of all arithmetic: values computed by other code are not reused."""
     core = Path(__file__).resolve().parent.parent / "core"
     return b"".join(path.read_bytes() for path in sorted(core.rglob("*.py")))
 
@@ -40,7 +40,7 @@ class DrawCache:
     """Values by the identity of their draw."""
 
     def __init__(self, path: str, setting: Mapping[str, Any]) -> None:
-        """`setting` is everything that decides the values apart from the draw; a file with another one is refused."""
+        """`setting` is everything except the draw that the values depend on; a file with another setting is refused."""
         self.path = path
         text = json.dumps(setting, sort_keys=True, default=list)
         digest = hashlib.sha256(text.encode() + _code()).hexdigest()
@@ -72,7 +72,7 @@ class DrawCache:
         return {entry["draw"]: entry["values"] for entry in entries}
 
     def add(self, draw: str, values: Any) -> None:
-        """Keep the values; on disk every few seconds."""
+        """Keep the values; they are saved to disk every few seconds."""
         self.values[draw] = values
         self.unsaved += 1
         if time.monotonic() - self.saved_at > EVERY:

@@ -1,4 +1,4 @@
-"""Names of groups. A group is a value, however it is stored: 1, 1.0, "1" and "1.0" are one group, called 1.
+"""Names of groups. How a value is stored does not matter: 1, 1.0, "1" and "1.0" are one group, called 1.
 
 pandas turns a column of integers into floats as soon as one of them is missing, and csv has only text; calibrators
 fitted on one kind of file must find their groups in the other.
@@ -36,7 +36,7 @@ def group_name(text: str) -> str:
 
 
 def _time_name(text: str) -> str:
-    """Times in one spelling; midnight is the date alone, because formats differ in whether they store the time."""
+    """Times in one spelling; midnight becomes the date alone, because some formats do not store the time."""
     time = _TIME.fullmatch(text)
     if not time:
         return text

@@ -69,7 +69,7 @@ def _keys(labels: Reader, key: str) -> list[str]:
     found = group_names(_whole(labels, key)).tolist()
     if len(set(found)) < len(found):
         twice = next(k for i, k in enumerate(found) if k in found[:i])
-        raise DataError(f"'{twice}' stands twice in '{key}'", "a key belongs to one row")
+        raise DataError(f"'{twice}' occurs twice in '{key}'", "give every row a key of its own")
     return found
 
 

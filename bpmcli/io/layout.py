@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from bpmcli.core.data.rows import EVENT, TOP_LABEL
 from bpmcli.errors import DataError, UsageError
 from bpmcli.io.column_choice import NAMES, SCORES, ColumnChoice, InputOptions, listed
 from bpmcli.io.formats.reader import ColumnInfo, Reader
+from bpmcli.record import Record
 
 TARGETS = {EVENT: "P(y = 1) itself", TOP_LABEL: "the predicted class"}
 
 
-class Layout(NamedTuple):
+class Layout(Record):
     """The columns in use and what they mean."""
 
     kind: str
@@ -37,14 +37,16 @@ class Layout(NamedTuple):
     """The number of classes; 0 if it varies or is not known."""
     cluster: str | None = None
     id: str | None = None
-    """The column of ids, where rows are paired with those of another run."""
+    """The column of ids, if rows are paired with the rows of another run."""
     top_k: int = 1
     """A row is correct if its label is among this many of the most probable classes."""
     unknown: str | None = None
     """The label of rows that belong to none of the classes."""
     labels: tuple[str, ...] = ()
-    """Of a multi-label file: one array of 0 and 1, or one column per label."""
+    """The labels of a multi-label file: one array of 0 and 1, or one column per label."""
     multi_label: bool = False
+    each_label: bool = False
+    """With `multi_label`: the labels are the groups of the rows."""
 
     @property
     def names(self) -> list[str]:
@@ -58,7 +60,7 @@ class Layout(NamedTuple):
         return [*self.scores, *([self.weight] if self.weight else [])]
 
     def explain(self) -> list[tuple[str, str]]:
-        """What was understood, as pairs of role and column."""
+        """How the file is understood, as pairs of role and column."""
         shown = self.scores[0] if len(self.scores) == 1 else f"{self.scores[0]} … {self.scores[-1]}"
         kind = "P(y = 1)" if self.binary else self.kind.replace("_", "-")
         pairs = [(kind, shown)]
@@ -83,15 +85,15 @@ class Layout(NamedTuple):
                 what = f"label among the {self.top_k} most probable classes"
             elif self.binary:
                 what = "(P(y = 1) > 0.5) = label"
-            pairs.append(("a hit is", what))
+            pairs.append(("correct if", what))
         pairs.append(("calibrates", TARGETS.get(self.target, f"the {self.top_k} most probable classes")))
         return pairs
 
 
 def understand(reader: Reader, options: InputOptions, outcomes: bool = True) -> Layout:
-    """Decide from names and options; never guess from values what names leave open.
+    """Decide from names and options; values are never used to guess what names leave open.
 
-    `outcomes=False`: labels are not needed, and a file may come without them.
+    With `outcomes=False` labels are not needed, and the file may lack them.
     """
     columns = reader.columns
     if not columns:
@@ -183,7 +185,7 @@ def _check_scores(
     n_classes = len(scores) if len(scores) > 1 else columns[scores[0]].width
     if options.event and matrix and n_classes not in (0, 2):
         raise DataError(
-            f"--event calibrates P(y = 1), and this file has scores of {n_classes} classes",
+            f"--event calibrates P(y = 1), but this file has scores of {n_classes} classes",
             "leave --event out, or name the column of P(y = 1) with --probs",
         )
 
@@ -204,7 +206,7 @@ def _check_rows(columns: Mapping[str, ColumnInfo], layout: Layout, outcomes: Seq
 
 
 def _with_outcome(layout: Layout, columns: Mapping[str, ColumnInfo], options: InputOptions, matrix: bool) -> Layout:
-    """Keep the columns that tell hits from misses, and only those."""
+    """Keep only the columns that say which rows are correct."""
     found = listed(columns)
     # Scores of all classes and P(y = 1) bring their own prediction.
     own_prediction = matrix or layout.binary
@@ -228,7 +230,7 @@ def _with_outcome(layout: Layout, columns: Mapping[str, ColumnInfo], options: In
     hint = "name the hits with --hit, or --prediction and --label"
     if layout.label:
         hint += f"; if '{layout.scores[0]}' is P(y = 1), say --event --probs {layout.scores[0]}"
-    raise DataError(f"no column tells hits from misses (found: {found})", hint)
+    raise DataError(f"no column says which rows are correct (found: {found})", hint)
 
 
 __all__ = ["NAMES", "SCORES", "InputOptions", "Layout", "understand"]

@@ -1,6 +1,6 @@
 """Multi-label files: N×K independent probabilities and N×K labels of 0 and 1.
 
-Every pair of row and label becomes a row of its own, with the probability of an event; the pairs of one row form a
+Every pair of a row and a label becomes a row of its own, an event with its probability. The pairs of one row form a
 cluster, because they are not independent.
 """
 
@@ -17,13 +17,12 @@ from bpmcli.core.data.row_order import row_hashes
 from bpmcli.core.data.rows import EVENT, Rows
 from bpmcli.core.data.sample import BARE_LIMIT, LOG_ODDS_LIMIT, Floats
 from bpmcli.errors import DataError
-from bpmcli.io.column_choice import NAMES, ColumnChoice, InputOptions, listed
+from bpmcli.io.column_choice import NAMES, ColumnChoice, InputOptions, listed, prefixed, several
 from bpmcli.io.columns import Array, Lists
 from bpmcli.io.formats.reader import ColumnBatch, ColumnInfo, Reader
 from bpmcli.io.layout import Layout, is_percent, key_column
 from bpmcli.io.outcomes import others, weights_of
 from bpmcli.io.scores import scores_of
-from bpmcli.io.spread_columns import prefixed, several
 
 
 def understand_multi_label(reader: Reader, options: InputOptions, outcomes: bool = True) -> Layout:
@@ -33,7 +32,7 @@ def understand_multi_label(reader: Reader, options: InputOptions, outcomes: bool
     kind, scores, names = chosen.scores()
     if kind not in ("probs", "logits") or (len(scores) == 1 and columns[scores[0]].width is None):
         raise DataError(
-            f"--multi-label needs a probability for each label, and '{scores[0]}' is one number per row",
+            f"--multi-label needs a probability for each label, but '{scores[0]}' is one number per row",
             "name the columns or the array with --probs or --logits",
         )
     labels = _label_columns(columns, options, chosen, scores, names) if outcomes else ()
@@ -44,6 +43,7 @@ def understand_multi_label(reader: Reader, options: InputOptions, outcomes: bool
         target=EVENT, percent=is_percent(options, kind),
         n_classes=(len(scores) if len(scores) > 1 else columns[scores[0]].width) or 0,
         cluster=key_column(chosen, options.cluster, "--cluster"), labels=labels, multi_label=True,
+        each_label=options.each_label,
     )  # fmt: skip
 
 
@@ -80,23 +80,28 @@ def multi_label_rows(batch: ColumnBatch, layout: Layout, odd: Counter[str], outc
     """Every pair of row and label as a row, the pairs of one row after another."""
     first = batch.columns[layout.scores[0]]
     if isinstance(first, Lists) and first.ragged:
-        raise DataError(f"'{layout.scores[0]}' has lists of different lengths, and --multi-label needs one per label")
+        raise DataError(
+            f"'{layout.scores[0]}' has lists of different lengths, but --multi-label needs one value per label"
+        )
     scores = scores_of(batch, layout)
     n, k = scores.shape
     x = _log_odds(scores, layout, batch.start)
-    odd["saturated"] += int((np.abs(x) >= BARE_LIMIT).sum()) if layout.kind == "probs" else 0
-    odd["above-one"] += int((scores > 1.0).sum()) if layout.kind == "probs" else 0
+    odd["saturated"] += int(np.count_nonzero(np.abs(x) >= BARE_LIMIT)) if layout.kind == "probs" else 0
+    odd["above-one"] += int(np.count_nonzero(scores > 1.0)) if layout.kind == "probs" else 0
     hits = _labels(batch, layout, (n, k)).ravel() if outcomes else np.zeros(n * k, dtype=bool)
     weights = np.repeat(weights_of(batch, layout.weight), k) if layout.weight and outcomes else None
+    names = layout.classes or tuple(str(i) for i in range(k))
     groups = _repeated(batch, layout.group, k)
+    if layout.each_label:
+        groups = Categorical(list(names), np.tile(np.arange(k), n))
     clusters = _repeated(batch, layout.cluster, k) if outcomes else None
     if clusters is None and outcomes:
-        # The hash keeps rows of two files apart that have the same number.
-        names = [f"{batch.start + row}-{key:x}" for row, key in enumerate(row_hashes(x).tolist())]
-        clusters = Categorical(names, np.repeat(np.arange(n), k))
+        # The hash distinguishes rows with the same number in two files.
+        items = [f"{batch.start + row}-{key:x}" for row, key in enumerate(row_hashes(x).tolist())]
+        clusters = Categorical(items, np.repeat(np.arange(n), k))
     return Rows(
         x.ravel(), hits, weights, groups=groups, from_probs=layout.kind == "probs", target=EVENT, clusters=clusters,
-        label_names=layout.classes or tuple(str(i) for i in range(k)),
+        label_names=names,
     )  # fmt: skip
 
 
@@ -118,13 +123,14 @@ def _labels(batch: ColumnBatch, layout: Layout, shape: tuple[int, int]) -> np.nd
     columns = [batch.columns[name] for name in layout.labels]
     for name, column in zip(layout.labels, columns, strict=True):
         if isinstance(column, Categorical):
-            raise DataError(f"'{name}' holds text, and labels must be 0 or 1")
+            raise DataError(f"'{name}' holds text, but labels must be 0 or 1")
     arrays = [column.matrix(0) if isinstance(column, Lists) else column for column in columns]
     values = np.asarray(arrays[0] if len(arrays) == 1 else np.stack(arrays, axis=1))  # type: ignore[arg-type]
     if values.shape != shape:
         size = " × ".join(str(side) for side in values.shape)
         raise DataError(
-            f"{shape[0]} × {shape[1]} probabilities but {size} labels", "--multi-label needs one label each"
+            f"{shape[0]} × {shape[1]} probabilities but {size} labels",
+            "--multi-label needs one label for each probability",
         )
     bad = ~((values == 0) | (values == 1))
     if bad.any():

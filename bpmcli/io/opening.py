@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bpmcli.errors import DataError
 from bpmcli.io.formats import reader_for, reader_named, readers, suffix_of
 from bpmcli.io.formats.reader import Reader
+from bpmcli.io.memory import grant
 
 if TYPE_CHECKING:
     from bpmcli.io.layout import InputOptions
@@ -19,7 +20,7 @@ LOG_SUFFIXES = (".jsonl", ".json", ".eval", ".jsonl.gz", ".ndjson", "")
 
 
 LM_SCORE = "lm-score:"
-"""What --lm-score becomes: a choice for logs of lm-evaluation-harness, which are still recognised by their content."""
+"""The format that --lm-score stands for: logs of lm-evaluation-harness, still recognised by content, with a choice."""
 
 
 def open_reader(path: str, input_format: str | None = None) -> Reader:
@@ -27,12 +28,14 @@ def open_reader(path: str, input_format: str | None = None) -> Reader:
     from bpmcli.io.streams import HEAD, copied, is_stream
 
     if "::" in path and not os.path.exists(path) and os.path.isfile(path.partition("::")[0]):
+        grant(path)
         return reader_named("hdf5")(path)
     stream = is_stream(path)
     if stream:
         path = copied(path)
     elif "://" not in path and not os.path.exists(path):
         raise DataError("no such file" if path else "an empty name")
+    grant(path)
     if input_format and input_format.startswith(LM_SCORE):
         return _scored(_reader_of_file(path, "" if stream else suffix_of(path), HEAD), path, input_format)
     if input_format:
@@ -72,7 +75,7 @@ def _reader_of_file(path: str, suffix: str, size: int) -> type[Reader]:
 
 
 def _by_content_or_suffix(head: bytes | None, named: type[Reader] | None, suffix: str) -> type[Reader]:
-    """The reader of a file whose suffix says nothing, or something else than its content."""
+    """The reader of a file whose suffix is unknown or contradicts its content."""
     found = by_content(head or b"")
     if named is None:
         return _unnamed(found, head, suffix)
@@ -87,7 +90,7 @@ def _scored(found: type[Reader], path: str, choice: str) -> Reader:
     from bpmcli.io import logs
 
     if found.label not in logs.LOGS:
-        raise DataError(f"is {found.label}, and --lm-score is for logs of lm-evaluation-harness", "leave it out")
+        raise DataError(f"is {found.label}, but --lm-score is for logs of lm-evaluation-harness", "leave it out")
     if found.label != "lm-eval":
         return found(path)
     lm_eval: Any = found
@@ -146,7 +149,7 @@ def unzipped(head: bytes, most: int = 1 << 16) -> bytes:
 
 
 def _head(path: str, size: int) -> bytes | None:
-    """The first bytes of a file; None if it cannot be opened, which its reader reports."""
+    """The first bytes of a file; None if it cannot be opened (its reader will report why)."""
     try:
         with open_bytes(path) as f:
             head: bytes = f.read(size)

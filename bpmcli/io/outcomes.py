@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import numpy.typing as npt
 
 from bpmcli.core.data.categorical import Categorical
 from bpmcli.core.data.log_odds import Reduced
@@ -14,12 +15,20 @@ from bpmcli.io.columns import Array, Lists
 from bpmcli.io.formats.reader import ColumnBatch
 from bpmcli.io.layout import Layout
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 TRUE_WORDS = ("true", "yes", "t", "1", "1.0", "correct")
 FALSE_WORDS = ("false", "no", "f", "0", "0.0", "-1", "-1.0", "incorrect", "wrong")
 
 
-def hits_of(batch: ColumnBatch, layout: Layout, reduced: Reduced | None, scores: Array) -> Array:
-    """Which rows are correct; `reduced` is only needed where the prediction comes from the scores."""
+def hits_of(
+    batch: ColumnBatch, layout: Layout, reduced: Reduced | None, scores: Array, labels: Ints | None = None
+) -> Array:
+    """Which rows are correct; `reduced` is only needed where the prediction comes from the scores.
+
+    `labels`: the class number of each row's label, where it is known already.
+    """
     if layout.hit:
         return _booleans(batch, layout.hit)
     assert layout.label is not None
@@ -28,7 +37,7 @@ def hits_of(batch: ColumnBatch, layout: Layout, reduced: Reduced | None, scores:
     if layout.prediction:
         equal = _equal(batch, layout.prediction, layout.label)
         return equal if layout.unknown is None else equal & ~unknown_rows(batch, layout)
-    index = label_indices(batch, layout)
+    index = label_indices(batch, layout) if labels is None else labels
     first = batch.columns[layout.scores[0]]
     n_classes: int | Ints = first.lengths if isinstance(first, Lists) else 2 if layout.binary else scores.shape[1]
     absent = ((index < 0) & (index != UNKNOWN)) | (index >= n_classes)
@@ -65,8 +74,8 @@ def _equal(batch: ColumnBatch, prediction: str, label: str) -> Array:
         return same
     assert isinstance(predictions, np.ndarray)
     assert isinstance(labels, np.ndarray)
-    if predictions.dtype.names or labels.dtype.names:
-        raise DataError(f"'{prediction}' and '{label}' must hold one value per row")
+    if "V" in (predictions.dtype.kind, labels.dtype.kind):
+        raise DataError(f"'{prediction}' and '{label}' must hold numbers or text")
     equal: Array = predictions == labels
     return equal
 
@@ -88,7 +97,7 @@ def weights_of(batch: ColumnBatch, name: str) -> Floats:
         row = int(np.flatnonzero(bad)[0])
         raise DataError(
             f"weights must be finite and not negative, found {weights[row]:g} (row {batch.start + row + 1})",
-            "a row that should not count has the weight 0",
+            "give a row that should not count the weight 0",
         )
     return weights
 
@@ -110,7 +119,7 @@ def label_indices(batch: ColumnBatch, layout: Layout) -> Ints:
 
 
 def _with_unknown(batch: ColumnBatch, layout: Layout) -> Ints:
-    """The same with UNKNOWN for rows of no class."""
+    """The class number of each row's label, or UNKNOWN."""
     assert layout.label is not None
     unknown, labels = unknown_rows(batch, layout), batch.columns[layout.label]
     found = np.full(batch.n, UNKNOWN)
@@ -162,7 +171,7 @@ def class_indices(labels: Array | Lists | Categorical, classes: tuple[str, ...] 
         raise DataError(f"labels must be class numbers, found {labels.dtype.name} values")
     elif labels.dtype == np.uint64:
         labels = np.minimum(labels, np.array(np.iinfo(np.int64).max, dtype=np.uint64))
-    with np.errstate(invalid="ignore"):  # beyond int64: outside every range of classes
+    with np.errstate(invalid="ignore"):  # does not fit into int64, so it is outside every range of classes
         index: Ints = labels.astype(np.int64)
     return index
 

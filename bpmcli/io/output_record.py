@@ -25,7 +25,7 @@ OBJECTS = ".bpmcli-outputs"
 """The folder of such objects on a store."""
 
 LARGEST_RECORD = 1 << 28
-"""Bytes that are read of a record: a million outputs."""
+"""The most bytes of a record that are read: a million outputs."""
 
 
 class Made(NamedTuple):
@@ -60,7 +60,7 @@ class OutputRecord:
         self.made = dict(_entries(folder))
 
     def is_current(self, target: str, origin: str) -> bool:
-        """Whether the output was made from this origin and is still as it was written, byte by byte."""
+        """Whether the output was made from this origin and still has the bytes that were written."""
         entry = self.made.get(_key(self.folder, target))
         return entry is not None and entry.origin == origin and _measured(target) == (entry.size, entry.checksum)
 
@@ -77,9 +77,9 @@ def record_output(folder: str, target: str, origin: str) -> None:
 
         write_text(f"{folder.rstrip('/')}/{OBJECTS}/{hashlib.sha256(key.encode()).hexdigest()[:32]}.json", line)
         return
-    # An output that cannot be recorded is complete all the same; the next run makes it again.
+    # An output that cannot be recorded is still complete; the next run makes it again.
     with suppress(OSError), _locked(os.path.join(folder, RECORD)) as handle:
-        # A line that was cut off by a full disk must not swallow this one.
+        # If a full disk cut the last line off, this one begins on a new line.
         cut = os.lseek(handle, 0, os.SEEK_END) > 0 and os.lseek(handle, -1, os.SEEK_END) >= 0
         cut = cut and os.read(handle, 1) != b"\n"
         os.write(handle, ("\n" * cut + line + "\n").encode())

@@ -1,4 +1,4 @@
-"""Which file each input is written to, and which inputs are left out or spared."""
+"""Which file each input is written to, and which inputs are left out, spared or up to date already."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import glob
 import os
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from bpmcli.errors import UsageError
-from bpmcli.io.paths import Input
+from bpmcli.io.formats import suffix_of
+from bpmcli.io.paths import Input, expand
 from bpmcli.io.remote import is_remote, local_path
 
 
@@ -30,15 +32,21 @@ def output_paths(items: Sequence[Input], folder: str, suffixes: Sequence[str]) -
         both = [item.path for item, target in zip(items, targets, strict=True) if target == twice[0]]
         raise UsageError(
             f"{both[0]} and {both[1]} would both be written to {os.path.join(folder, twice[0])}",
-            "give the directory that holds them, so that its tree is kept",
+            "give the directory that holds them: outputs then keep its tree",
         )
     return [os.path.join(folder, target) for target in targets]
 
 
-def spare_inputs(items: Sequence[Input], *targets: str | None) -> None:
-    """Refuse to write onto an input, also through links or another spelling of its path."""
-    remote = {item.path for item in items if is_remote(item.path)}
-    local = {_identity(item.path) for item in items if os.path.exists(item.path)}
+def spare_inputs(items: Sequence[Input], *targets: str | None, also: str | None = None) -> None:
+    """Raise UsageError if a target is an input, also through links or another spelling of its path.
+
+    `also`: another file that is read, such as the labels.
+    """
+    paths = [item.path for item in items] + ([also] if also else [])
+    remote = {path for path in paths if is_remote(path)}
+    # a.h5::group is a part of a.h5.
+    places = [path if os.path.exists(path) else path.partition("::")[0] for path in paths]
+    local = {_identity(path) for path in places if os.path.exists(path)}
     for target in targets:
         if target is None or target == "-":
             continue
@@ -53,9 +61,9 @@ def _identity(path: str) -> tuple[int, int]:
 
 
 def without_outputs(items: Sequence[Input], arguments: Sequence[str], folder: str) -> list[Input]:
-    """The inputs apart from outputs of an earlier run: files below `folder` that a search found on its way.
+    """The inputs without the outputs of an earlier run: files below `folder` that a search found on its way.
 
-    A file that was named is always an input, and so is one below a folder that holds all that was searched.
+    A file that was named is always an input, and so is a file below a folder that contains everything searched.
     """
     named = {local_path(argument) for argument in arguments}
     searched = [base for argument in named if (base := _searched(argument))]
@@ -93,3 +101,60 @@ def _searched(argument: str) -> str | None:
 def _is_below(path: str, folder: str) -> bool:
     folder = os.path.abspath(folder)
     return os.path.abspath(path).startswith(folder if folder.endswith(os.sep) else folder + os.sep)
+
+
+OTHER_SUFFIX = {".npy": ".npz", ".eval": ".jsonl", ".json": ".jsonl"}
+"""Formats that cannot hold the result, and what is written instead."""
+
+
+class Job(NamedTuple):
+    """One file to calibrate."""
+
+    path: str
+    output: str
+    suffix: str
+    """Suffix of the output's format; "" if it is known only after the input is read."""
+    folder: str | None = None
+    """Where the output is recorded, if it is one of many."""
+    origin: str = ""
+    """What the output is made from, see `io.output_record`."""
+
+
+def plan_jobs(
+    arguments: Sequence[str], output: str | None, folder: str | None, made_with: Sequence[Any], force: bool = False,
+    parameters: str | None = None,
+) -> tuple[list[Job], int]:  # fmt: skip
+    """The files to calibrate for the inputs on the command line, and how many outputs are up to date already.
+
+    `made_with`: everything except the input that an output depends on. `parameters`: the file it was read from.
+    """
+    items = expand(arguments)
+    if folder is None:
+        if len(items) > 1:
+            raise UsageError(f"{len(items)} inputs need {len(items)} outputs", "--output-dir DIR")
+        spare_inputs(items, output, also=parameters)
+        return [Job(item.path, output or "-", _suffix(item.path, output)) for item in items], 0
+    from bpmcli.io.output_record import OutputRecord, origin_of
+    from bpmcli.io.remote import local_path
+
+    folder = local_path(folder)
+    items = without_outputs(items, arguments, folder)
+    suffixes = [_suffix(item.path, None) for item in items]
+    targets = output_paths(items, folder, suffixes)
+    spare_inputs(items, *targets, also=parameters)
+    record = OutputRecord(folder)
+    jobs = [
+        Job(item.path, target, suffix, folder, origin_of(item.path, list(made_with)))
+        for item, target, suffix in zip(items, targets, suffixes, strict=True)
+    ]
+    todo = [job for job in jobs if force or not record.is_current(job.output, job.origin)]
+    return todo, len(jobs) - len(todo)
+
+
+def _suffix(path: str, output: str | None) -> str:
+    """The format to write: the target's suffix, otherwise the input's."""
+    if output and output != "-":
+        return suffix_of(output)
+    # The format of standard input is known only after it is read.
+    suffix = "" if path == "-" else suffix_of(path)
+    return OTHER_SUFFIX.get(suffix, suffix)

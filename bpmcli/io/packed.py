@@ -36,10 +36,10 @@ def pack_bits(values: npt.NDArray[np.bool_]) -> str:
 
 
 def unpack_bits(text: str, size: int, where: str) -> npt.NDArray[np.bool_]:
-    """So many truth values again."""
+    """The truth values again; there must be `size` of them."""
     raw = _bytes(text, where)
     if len(raw) != (size + 7) // 8:
-        raise DataError(f"{where}: has another length than the rows", HINT)
+        raise DataError(f"{where}: its length differs from the number of rows", HINT)
     return np.unpackbits(np.frombuffer(raw, dtype=np.uint8), count=size).astype(bool)
 
 

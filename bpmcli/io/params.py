@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from bpmcli.core.calibrators import METHODS, Calibrator
-from bpmcli.core.calibrators.grouped import Groups, load_groups
+from bpmcli.core.calibrators.grouped import GroupCalibrators, load_groups
 from bpmcli.core.calibrators.recalibration import Recalibration
 from bpmcli.core.calibrators.spread import IN_PROPORTION, Spread
 from bpmcli.errors import BpmError, DataError
 from bpmcli.io.column_choice import InputOptions
 from bpmcli.io.document_kinds import CALIBRATOR, REMEMBERED
-from bpmcli.io.documents import inside, load_document
+from bpmcli.io.documents import errors_at, load_document
 from bpmcli.io.paths import Input
 from bpmcli.io.streams import is_stream
 
 CHECKED_BYTES = 1 << 24
-"""Larger inputs of a summary are read only once, and so have no checksum."""
+"""Larger inputs of a summary are read only once, so they have no checksum."""
 
 COMPARED_BYTES = 1 << 28
-"""Larger files are not compared with those that a calibrator was fitted to: reading them again takes too long."""
+"""Larger files are not compared with the files a calibrator was fitted to: reading them again takes too long."""
 
 
 @dataclass(frozen=True)
@@ -33,19 +33,19 @@ class Params:
     calibrator: Calibrator
     target: str
     document: Mapping[str, Any]
-    groups: Groups | None = None
-    """Calibrators of their own; `calibrator` is for all other groups."""
+    groups: GroupCalibrators | None = None
+    """The calibrators of single groups; `calibrator` is for all other groups."""
     spread: Spread = IN_PROPORTION
-    """How the other classes share what the predicted class leaves; files of earlier releases do not say."""
+    """How the other classes share the remaining probability; missing in files of earlier releases."""
 
     @property
     def columns(self) -> dict[str, str]:
-        """The options of the input that were given to `fit`; files of earlier releases have none."""
+        """The options of the input that were given to `fit`; missing in files of earlier releases."""
         found = self.document.get("columns") or {}
         return {name: value for name in REMEMBERED if (value := found.get(name)) is not None}
 
     def fitted_to(self, path: str) -> bool:
-        """Whether the calibrator was fitted to this very file. Streams, remote and very large files are not checked."""
+        """Whether the calibrator was fitted to this file. Streams, remote and very large files are not checked."""
         if not os.path.isfile(path) or is_stream(path):
             return False
         size = os.path.getsize(path)
@@ -60,7 +60,7 @@ class Params:
 
 
 def _remembered(options: InputOptions) -> dict[str, str]:
-    """The options of an input that hold for other files as well: names of columns and the scale, no file names."""
+    """The options of an input that apply to other files as well: names of columns and the scale, not file names."""
     found = {name: value for name in REMEMBERED if (value := getattr(options, name)) is not None}
     if os.path.isfile(found.get("label", "")):
         del found["label"]
@@ -83,7 +83,7 @@ def checksum(path: str) -> str | None:
 def origin_of_rows(items: Sequence[Input], options: InputOptions, reduced: bool) -> dict[str, Any]:
     """Name and checksum of each input, and how its columns were found, as a parameter file stores them.
 
-    `reduced`: the rows became a summary, so that the inputs were read only once.
+    `reduced`: the rows became a summary, so the inputs were read only once.
     """
     sums = [None if reduced and _is_costly(item.place) else checksum(item.place) for item in items]
     inputs = [
@@ -111,10 +111,10 @@ def params_of(document: Mapping[str, Any]) -> Params:
     method = document["method"]
     if method not in METHODS:
         raise DataError(f"method: '{method}' is unknown", "known: " + ", ".join(METHODS))
-    with inside("parameters"):
+    with errors_at("parameters"):
         calibrator = METHODS[method].calibrator.from_parameters(document["parameters"])
     grouping = document.get("grouping")
-    with inside("grouping"):
+    with errors_at("grouping"):
         groups = None if grouping is None else load_groups(grouping, method)
     found = document.get("spread")
     spread = IN_PROPORTION if found is None else Spread(found["temperature"], found["floor"])

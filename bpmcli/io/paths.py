@@ -7,24 +7,24 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from bpmcli.errors import DataError, UsageError
 from bpmcli.io.formats import STDIN, readers, suffix_of
 from bpmcli.io.streams import copied, is_stream
+from bpmcli.record import Record
 
 HDF5 = (".h5", ".hdf5", ".he5")
 """Files that can hold several inputs."""
 
 
-class Input(NamedTuple):
+class Input(Record):
     """A file, and where it lies below the directory it was found in."""
 
     path: str
-    """As it was given, for messages."""
+    """The path as it was given, for messages."""
     relative: str
     location: str | None = None
-    """Where to read it, if that differs: an absolute path for workers in other directories."""
+    """Where to read the file, if that differs from the path: an absolute path for workers in other directories."""
 
     @property
     def place(self) -> str:
@@ -32,17 +32,17 @@ class Input(NamedTuple):
 
 
 def expand(arguments: Iterable[str]) -> list[Input]:
-    """Every input once, in order; what a glob or directory holds is sorted."""
+    """Every input once, in the order given; files of a glob or directory are sorted."""
     found: dict[str, Input] = {}
     arguments = list(arguments)
     for argument in arguments:
         if len(arguments) > 1 and is_stream(argument):
-            _read_now(argument)  # workers cannot: the stream belongs to this process
+            _read_now(argument)  # read here, because the stream belongs to this process and not to workers
         for item in _expand_one(argument):
             found.setdefault(item.path, item)
     items = list(found.values())
     if len({item.relative for item in items}) < len(items):
-        # Same names in several folders: keep as much of the tree as tells them apart.
+        # Same names in several folders: keep as much of the tree as distinguishes them.
         folders = [os.path.dirname(os.path.abspath(item.path)) for item in items]
         base = os.path.commonpath(folders)
         items = [Input(item.path, os.path.relpath(os.path.abspath(item.path), base)) for item in items]
@@ -71,7 +71,7 @@ def _is_input(name: str) -> bool:
 
 
 def _read_now(argument: str) -> None:
-    """Copy a stream; what is wrong with it is reported by whoever reads the copy."""
+    """Copy a stream; problems are reported when the copy is read."""
     with suppress(DataError):
         copied(argument)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,13 +23,14 @@ from bpmcli.io.opening import open_input
 from bpmcli.io.outcomes import hits_of, label_indices, unknown_rows, weights_of
 from bpmcli.io.scores import class_scores, logits_of, missed_of, reduced_scores, scores_of
 from bpmcli.io.streams import is_stream
+from bpmcli.record import Record
 
 if TYPE_CHECKING:
     from bpmcli.io.summaries import Summarised
 
 
 EXACT_ROWS = 5_000_000
-"""Up to here every row is kept: half a gigabyte. Beyond, rows go into a summary unless --exact is given."""
+"""Up to this many rows, every row is kept (half a gigabyte). More rows are summarised unless --exact is given."""
 
 REREAD_BYTES = 1 << 24
 """Larger files are not read a second time only to be judged."""
@@ -39,23 +39,23 @@ SUMMARY_KEY = "bpmcli-summary"
 """Marks a summary file among parquet files."""
 
 PADDED_BYTES = 1 << 29
-"""Scores of all classes with different numbers of classes are filled up to a table of at most this size."""
+"""Scores whose number of classes varies are padded to a table of at most this many values."""
 
 CONFIDENT = float(np.log(4))
 
 
-class Loaded(NamedTuple):
-    """Rows of a file, how it was understood, and what was odd."""
+class Loaded(Record):
+    """Rows of a file, how the file was understood, and notices."""
 
     rows: Rows
     layout: Layout
     notices: tuple[Notice, ...]
     metadata: dict[str, str]
     summarised: Summarised | None = None
-    """What the rows were reduced to, where they were."""
+    """The summary that the rows were reduced to, if they were."""
 
 
-class RowsBatch(NamedTuple):
+class RowsBatch(Record):
     """Reduced rows of one batch, with the batch they came from."""
 
     batch: ColumnBatch
@@ -66,10 +66,17 @@ def read_rows(
     path: str, options: InputOptions | None = None, *, distributions: bool = False, mode: str = "exact",
     missed: bool = False, keep_scores: int = 0,
 ) -> Loaded:  # fmt: skip
-    """All rows of a file. `distributions` keeps the scores of all classes as well, `missed` those of wrong rows.
+    """The rows of a file in any known format, how the file was understood, and notices. Raises DataError if it is bad.
 
-    `keep_scores` keeps the scores of all classes as they are, for metrics, unless they are more than this many.
-    `mode="auto"`: a file of more than EXACT_ROWS rows comes as a summary; `"summary"`: any file does.
+    `distributions` also keeps the scores of all classes, `missed` only those of wrong rows, and `keep_scores` up to
+    that many scores as they were read. `mode="auto"` summarises files of more than EXACT_ROWS rows, `"summary"` all.
+
+    >>> import tempfile, numpy as np
+    >>> from bpmcli import read_rows
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/scores.npz", confidence=[0.9, 0.6], hits=[1, 0])
+    ...     read_rows(f"{folder}/scores.npz").rows.hits
+    array([ True, False])
     """
     try:
         options = options or InputOptions()
@@ -93,15 +100,15 @@ def read_rows(
             odd["classes-unchecked"] = odd["scores"]
         if rows.weights is not None and not rows.weights.any():
             raise DataError(f"all weights in '{layout.weight}' are zero", "name another column with --weight")
-        sure = rows.log_odds > CONFIDENT
-        shares = None if sure.size < 100 else (float(rows.hits.mean()), float(sure.mean()))
+        n, sure = rows.log_odds.size, np.count_nonzero(rows.log_odds > CONFIDENT)
+        shares = None if n < 100 else (np.count_nonzero(rows.hits) / n, sure / n)
         return Loaded(rows, layout, (*reader.notices(), *notices_of(odd, shares, layout)), reader.metadata)
     except BpmError as error:
         raise error.at(path if path != "-" else "standard input") from None
 
 
 def labelled_rows(path: str, options: InputOptions) -> Rows | None:
-    """The rows of a file that was read before, if it is quickly read again and has labels for all of them."""
+    """The rows of a file that was read before; None if it is too large to read again or lacks labels."""
     if not os.path.isfile(path) or is_stream(path) or os.path.getsize(path) > REREAD_BYTES:
         return None
     try:
@@ -111,7 +118,7 @@ def labelled_rows(path: str, options: InputOptions) -> Rows | None:
 
 
 def is_large(reader: Reader) -> bool:
-    """Too many rows to hold them all, unless asked to."""
+    """Whether the rows are too many to keep, unless that was asked for."""
     return reader.rows_at_most(EXACT_ROWS) > EXACT_ROWS
 
 
@@ -127,7 +134,7 @@ def stream_rows(
     outcomes: bool = True,
     keep_scores: int = 0,
 ) -> Iterator[RowsBatch]:
-    """Rows batch by batch. `rest` brings the other columns along, `outcomes=False` needs no labels."""
+    """Rows batch by batch. `rest` also reads the other columns; with `outcomes=False` no labels are needed."""
     for batch in complete_batches(reader, layout, options, odd, rest=rest, outcomes=outcomes):
         rows = rows_of(
             batch, layout, odd, distributions=distributions, missed=missed, outcomes=outcomes, keep_scores=keep_scores
@@ -159,7 +166,7 @@ def rows_of(
     odd["rows-normalised"] += reduced.rows_off_sum
     odd["saturated"] += reduced.saturated
     odd["classes"] = max(odd["classes"], scores.shape[1] if scores.ndim == 2 else 2 if layout.binary else 0)
-    odd["above-one"] += int((scores > 1.0).sum()) if layout.kind in ("probs", "confidence") else 0
+    odd["above-one"] += int(np.count_nonzero(scores > 1.0)) if layout.kind in ("probs", "confidence") else 0
     odd["scores"] += scores.size
     weights = weights_of(batch, layout.weight) if layout.weight and outcomes else None
     groups, clusters, ids = (
@@ -178,10 +185,11 @@ def rows_of(
 def _outcomes(
     batch: ColumnBatch, layout: Layout, scores: Array, reduced: Reduced
 ) -> tuple[Reduced, Array, Ints | None]:
-    """Whether each row is correct, and its label; with --top-k also the log-odds of that."""
-    hits, labels = hits_of(batch, layout, reduced, scores), None
+    """Whether each row is correct, and its label; with --top-k also the log-odds of being correct."""
+    labels = None
     if layout.label and not layout.prediction and layout.target != EVENT:
         labels = label_indices(batch, layout)
+    hits = hits_of(batch, layout, reduced, scores, labels)
     kept = class_scores(scores, layout) if layout.top_k > 1 else None
     if kept is not None and labels is not None:
         from bpmcli.core.data.top_k import within_top
@@ -213,12 +221,12 @@ def _of_one_width(parts: list[Rows]) -> list[Rows]:
         assert part.logits is not None
         logits = np.full((part.n, width), -np.inf)
         logits[:, : part.logits.shape[1]] = part.logits
-        wide.append(replace(part, logits=logits))
+        wide.append(part._replace(logits=logits))
     return wide
 
 
 def notices_of(odd: Counter[str], shares: tuple[float, float] | None, layout: Layout) -> Iterator[Notice]:
-    """What was odd. `shares`: accuracy and the share of confidences above 0.8, unless rows are few."""
+    """Notices about a file. `shares`: accuracy and the share of confidences above 0.8, unless there are few rows."""
     for code in ("rows-normalised", "above-one", "argmax-ties", "missing-skipped", "classes-unchecked"):
         if odd[code]:
             yield notice(code, count=odd[code])

@@ -11,19 +11,18 @@ from typing import Any
 from bpmcli.errors import BpmError, DataError, UsageError
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
-HINT = "pip install 'bpmcli[remote]'"
 
 PACKAGES = {
     "s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "http": "aiohttp", "https": "aiohttp",
     "abfs": "adlfs", "abfss": "adlfs", "az": "adlfs",
 }  # fmt: skip
-"""What fsspec needs for a scheme."""
+"""The package that fsspec needs for a scheme."""
 
 ARROW_SCHEMES = ("s3", "hdfs", "viewfs", "file")
-"""What pyarrow opens itself. Not gs: without credentials it asks for them for a quarter of an hour, deaf to Ctrl-C."""
+"""Schemes that pyarrow opens itself. Not gs: without credentials pyarrow retries for 15 minutes and ignores Ctrl-C."""
 
 TAGS = ("ETag", "etag", "md5Hash", "content_md5", "crc32c", "checksum", "LastModified", "mtime", "last_modified")
-"""What stores call the mark of an object's content, the most telling first."""
+"""Names that stores use for the mark of an object's content, the most reliable first."""
 
 
 def is_remote(path: str) -> bool:
@@ -32,7 +31,7 @@ def is_remote(path: str) -> bool:
 
 
 def local_path(path: str) -> str:
-    """`file:///a/b` as /a/b; any other path as it is."""
+    """`/a/b` for `file:///a/b`; any other path unchanged."""
     if path[:7].lower() != "file://":
         return path
     from urllib.parse import urlsplit
@@ -45,13 +44,13 @@ def local_path(path: str) -> str:
 
 
 def opened(path: str) -> Any:
-    """Under `with`, what libraries open: the path itself if it is local, otherwise a seekable file."""
+    """For a `with` statement: the path itself if it is local, otherwise an open, seekable file."""
     return _open(path) if is_remote(path) else nullcontext(path)
 
 
 @contextmanager
 def reaching(path: str) -> Iterator[None]:
-    """Whatever a store throws becomes a sentence about this path: every store has exceptions of its own."""
+    """Turns any exception of a store into a DataError about this path: every store has exceptions of its own."""
     try:
         yield
     except BpmError:
@@ -84,7 +83,7 @@ def _filesystem(path: str) -> tuple[Any, str, bool]:
     """The filesystem, the path on it, and whether it is fsspec's."""
     scheme = path[: path.index("://")].lower()
     if scheme in ("hdfs", "viewfs"):
-        return *_arrow_filesystem(path, scheme), False  # fsspec would go the same way, and say less when it cannot
+        return *_arrow_filesystem(path, scheme), False  # fsspec would use pyarrow too, and its messages say less
     try:
         import fsspec
 
@@ -95,8 +94,10 @@ def _filesystem(path: str) -> tuple[Any, str, bool]:
         package = PACKAGES.get(scheme)
         if package is None:
             raise UsageError(f"{path}: cannot be opened ({error})", "known: s3, gs, hdfs, https") from None
-    hint = HINT if package != "adlfs" else "pip install fsspec adlfs"
-    raise UsageError(f"{path}: cannot be opened ({scheme}:// needs the packages fsspec and {package})", hint)
+    raise UsageError(
+        f"{path}: cannot be opened ({scheme}:// needs the packages fsspec and {package})",
+        f"pip install fsspec {package}",
+    )
 
 
 def _arrow_filesystem(path: str, scheme: str) -> tuple[Any, str]:
@@ -108,7 +109,7 @@ def _arrow_filesystem(path: str, scheme: str) -> tuple[Any, str]:
         return found, inner
     except (pa.ArrowException, OSError) as error:
         hadoop = "install Hadoop's client, and set JAVA_HOME, HADOOP_HOME and CLASSPATH (hadoop classpath --glob)"
-        hint = HINT if scheme == "s3" else hadoop
+        hint = "pip install fsspec s3fs" if scheme == "s3" else hadoop
         raise UsageError(f"{path}: cannot be opened ({' '.join(str(error).split())[:300]})", hint) from None
 
 
@@ -123,7 +124,7 @@ def _open(path: str) -> Any:
 
 
 def read_start(path: str, most: int) -> bytes:
-    """The first bytes of a file, local or remote. What cannot be read is a DataError that does not name the path."""
+    """The first bytes of a file, local or remote. Raises a DataError that does not name the path."""
     path = local_path(path)
     try:
         if is_remote(path):
@@ -157,7 +158,7 @@ def fingerprint(path: str) -> dict[str, Any] | None:
             found = filesystem.get_file_info(inner)
             return {"size": found.size, "tag": str(found.mtime_ns)} if found.is_file else None
         try:
-            filesystem.invalidate_cache()  # a listing from before our own uploads
+            filesystem.invalidate_cache()  # the cached listing is older than our own uploads
             about = filesystem.info(inner)
         except FileNotFoundError:
             return None
@@ -204,7 +205,7 @@ def read_objects(folder: str) -> list[bytes]:
 
 
 def upload(local: str, path: str) -> None:
-    """A finished local file to its place; stores show it only when it is complete."""
+    """Upload a finished local file; stores show it only when it is complete."""
     import shutil
 
     filesystem, inner, spec = _filesystem(path)

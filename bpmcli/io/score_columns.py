@@ -15,31 +15,34 @@ from bpmcli.io.formats.reader import Reader
 from bpmcli.io.layout import NAMES, SCORES, InputOptions, Layout, understand
 
 if TYPE_CHECKING:
+    from bpmcli.core.calibrators.grouped import GroupCalibrators
     from bpmcli.core.calibrators.recalibration import Recalibrated
     from bpmcli.io.params import Params
 
 RENAMED = (("logprob", "prob"), ("log_prob", "prob"), ("logit", "prob"))
-"""Logits that are written as probabilities on request are called so."""
+"""New names for columns of logits that are written as probabilities."""
 
 
 SMALLEST = 5e-324
 
 
 def options_for_apply(reader: Reader, options: InputOptions, params: Params) -> InputOptions:
-    """What the user said about this input, and where he said nothing, what he said about the one that was fitted.
+    """The options given for this input; where none is given, the option that was given to `fit`.
 
-    Columns that were named for the fit and do not exist here are left to be recognised by their names.
+    If a column that was named for the fit does not exist here, columns are recognised by their names.
     """
     if params.target == EVENT and not options.event:
         options = options._replace(event=True)
     if params.groups is not None and (column := params.groups.grouping.column):
         if column not in reader.columns:
             raise DataError(
-                f"no column '{column}', which tells the groups of these parameters apart "
+                f"no column '{column}', which holds the groups of these parameters "
                 f"(found: {', '.join(reader.columns)})",
                 "fit without --by, or add the column",
             )
         options = options._replace(group=column)
+    if params.groups is not None:
+        options = _with_label_groups(options, params.groups)
     if params.target != EVENT and options.event:
         raise DataError("--event was given, but the parameters calibrate the predicted class", "fit with --event too")
     if params.target != EVENT and options.multi_label:
@@ -57,19 +60,30 @@ def options_for_apply(reader: Reader, options: InputOptions, params: Params) -> 
     return both
 
 
+def _with_label_groups(options: InputOptions, groups: GroupCalibrators) -> InputOptions:
+    """The options with the labels as groups, if there is a calibrator for each label."""
+    from bpmcli.core.calibrators.grouped import LABEL
+
+    if groups.grouping.kind != LABEL:
+        return options
+    if not options.multi_label:
+        raise DataError("these parameters have a calibrator for each label", "add --multi-label")
+    return options._replace(each_label=True)
+
+
 def with_new_scores(
     columns: Mapping[str, Any], order: Sequence[str], layout: Layout, done: Recalibrated, as_probs: bool = False
 ) -> dict[str, Any]:
     """The columns in their order, scores replaced by scores of the same kind and name.
 
-    Logits become logarithms of the calibrated probabilities; with `as_probs` the probabilities, and are renamed so.
+    Logits become logarithms of the calibrated probabilities, or with `as_probs` probabilities under a new name.
     """
     to_probs = as_probs and layout.kind == "logits"
     first = columns[layout.scores[0]]
     fresh = _as_stored(done, layout, first.lengths.size if isinstance(first, Lists) else len(first))
     place = {name: i for i, name in enumerate(layout.scores)}
     renamed = {name: _as_probs(name, layout, i) if to_probs else name for name, i in place.items()}
-    # Probabilities beside the logits stay one thing with them.
+    # Probabilities beside the logits are replaced too, so that both agree.
     beside = {_as_probs(name, layout, i): i for name, i in place.items()} if layout.kind == "logits" else {}
     out: dict[str, Any] = {}
     for name in order:
@@ -79,7 +93,7 @@ def with_new_scores(
             new = values[:, place[name]] if len(place) > 1 else _as_before(columns[name], values)
             out[renamed[name]] = _logarithms(new) if logits and not layout.multi_label else new
         elif layout.kind == "log_odds" and name.lower() in NAMES["confidence"]:
-            out[name] = done.confidence  # log-odds and confidence stay one thing
+            out[name] = done.confidence  # replaced too, so that log-odds and confidence agree
         elif name in beside and not to_probs:
             out[name] = fresh[:, beside[name]] if len(place) > 1 else _as_before(columns.get(name), fresh)
         elif name in columns and name not in beside:
@@ -90,7 +104,7 @@ def with_new_scores(
 def _as_stored(done: Recalibrated, layout: Layout, rows: int) -> Floats:
     """The new scores of `rows` rows in the form of the old ones: all classes, P(y = 1), confidence, log-odds, percent.
 
-    In a multi-label file every row has several, one after another.
+    In a multi-label file every row has several scores, one after another.
     """
     if layout.kind == "log_odds":
         return _log_odds(done)
@@ -108,7 +122,7 @@ def _log_odds(done: Recalibrated) -> Floats:
 
 
 def _as_before(old: Any, fresh: Any) -> Any:
-    """Lists stay lists, each of its own length; none of their probability stays with classes that they lack."""
+    """Lists stay lists with their own lengths; classes that a list lacks get no probability."""
     if not isinstance(old, Lists):
         return fresh
     inside = np.arange(fresh.shape[1]) < old.lengths[:, None]
@@ -119,14 +133,14 @@ def _as_before(old: Any, fresh: Any) -> Any:
 
 
 def _logarithms(values: Any) -> Any:
-    """Logits whose softmax these probabilities are; one that underflowed to 0 gets the smallest finite one."""
+    """Logits whose softmax gives these probabilities; a probability of 0 gets the smallest finite logit."""
     if isinstance(values, Lists):
         return Lists(_logarithms(values.values), values.lengths)
     return np.log(np.maximum(values, SMALLEST))
 
 
 def _as_probs(name: str, layout: Layout, place: int) -> str:
-    """The name of a column of logits that becomes one of probabilities."""
+    """The new name of a column of logits that becomes a column of probabilities."""
     for old, new in RENAMED:
         if name.lower().startswith(old):
             return new + name[len(old) :]

@@ -29,7 +29,7 @@ NOT_FINITE = "--skip-missing leaves such rows out; write -1e9 for a class that c
 
 
 def scores_of(batch: ColumnBatch, layout: Layout) -> Array:
-    """One number per row, or one row of scores per row; percentages as fractions."""
+    """One number, or the scores of all classes, for each row; percentages become fractions."""
     scores = _as_stored(batch, layout)
     return scores / 100.0 if layout.percent else scores
 
@@ -45,7 +45,9 @@ def _as_stored(batch: ColumnBatch, layout: Layout) -> Array:
     if isinstance(first, Lists):
         return _from_lists(first, batch, layout)
     assert not isinstance(first, Categorical)
-    if layout.kind == "logits" and np.isneginf(first).any():
+    if first.ndim > 2:
+        raise DataError(f"'{layout.scores[0]}' has {first.ndim} dimensions", "store one row of scores per row")
+    if layout.kind == "logits" and first.dtype.kind == "f" and first.min(initial=0.0) == -np.inf:
         row = int(np.flatnonzero(np.isneginf(first).reshape(batch.n, -1).any(axis=1))[0])
         raise DataError(f"logits must be finite, found -inf (row {batch.start + row + 1})", NOT_FINITE)
     return first
@@ -90,9 +92,9 @@ def reduced_scores(scores: Array, layout: Layout, first_row: int) -> Reduced:
         ends = 0
     else:
         x = log_odds_of_confidences(scores, first_row, "probabilities" if layout.binary else "confidences")
-        ends = int((np.abs(x) >= BARE_LIMIT).sum())
+        ends = int(np.count_nonzero(np.abs(x) >= BARE_LIMIT))
     if layout.binary and layout.target != EVENT:
-        return Reduced(np.abs(x), (x > 0).astype(np.int64), int((x == 0).sum()), 0, ends)
+        return Reduced(np.abs(x), (x > 0).astype(np.int64), int(np.count_nonzero(x == 0)), 0, ends)
     return Reduced(x, np.ones(x.size, dtype=np.int64), 0, 0, ends)
 
 
@@ -100,7 +102,7 @@ def _event_of_two(scores: Array, layout: Layout, first_row: int) -> Reduced:
     """P(y = 1) from the scores of classes 0 and 1: its complement is P(y = 0), to full precision."""
     if scores.shape[1] != 2:
         raise DataError(
-            f"--event calibrates P(y = 1), and there are scores of {scores.shape[1]} classes (row {first_row + 1})",
+            f"--event calibrates P(y = 1), but there are scores of {scores.shape[1]} classes (row {first_row + 1})",
             "leave --event out, or name the column of P(y = 1) with --probs",
         )
     top = reduced_scores(scores, layout._replace(target=TOP_LABEL), first_row)
@@ -124,7 +126,7 @@ def logits_of(scores: Array, layout: Layout, reduced: Reduced) -> Floats | None:
 
 
 def class_scores(scores: Array, layout: Layout) -> ClassScores | None:
-    """The scores of all classes as they are; log-odds of P(y = 1) as logits of two classes. None if there are none."""
+    """The scores of all classes; P(y = 1) gives logits of two classes. None if there are no such scores."""
     if layout.target == EVENT or (scores.ndim == 1 and not layout.binary):
         return None
     from bpmcli.core.data.class_scores import ClassScores
@@ -141,7 +143,7 @@ def missed_of(
     """The scores of wrong rows, for learning how the other classes share their probability."""
     if scores.ndim != 2 or layout.target == EVENT:
         return None
-    wrong = np.flatnonzero(~hits & (labels >= 0))  # a row of no class teaches nothing about the other classes
+    wrong = np.flatnonzero(~hits & (labels >= 0))  # an unknown row does not tell how the other classes share
     logits = logits_of(scores[wrong], layout, reduced._replace(log_odds=reduced.log_odds[wrong]))
     if logits is None:
         return None

@@ -1,7 +1,7 @@
 """Inputs that can be read only once: standard input, pipes, `<(...)` and devices.
 
-They are copied to a temporary file, because columns are looked at before rows are read, and several parts of a
-command may open an input. Worker processes find the copies through an environment variable.
+They are copied to a temporary file, because an input is opened several times: columns are looked at before rows are
+read. Worker processes find the copies through an environment variable.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bpmcli.errors import DataError
 from bpmcli.io.formats import STDIN
 
 STREAM_LIMIT = 4 << 30
-"""Bytes that are copied from a stream before it counts as endless."""
+"""The most bytes that are copied from a stream; a longer one counts as endless."""
 
 HEAD = 1 << 16
 """Bytes by which the format is recognised."""
@@ -42,7 +42,7 @@ def is_stream(path: str) -> bool:
 
 
 def _for_worker() -> dict[str, str]:
-    """The copies that the process which started this worker has made."""
+    """The copies that were made by the process that started this worker."""
     if _COPIES not in os.environ:
         return {}
     from multiprocessing import parent_process  # not at the top: most commands start no workers
@@ -94,7 +94,7 @@ def _copy(path: str) -> str:
 
 
 def _fill(copy: IO[bytes], stream: IO[bytes]) -> None:
-    """Copy a stream; one that is neither a known format nor text is refused at its first block."""
+    """Copy a stream. If its first block is neither a known format nor text, it is refused."""
     from bpmcli.io.opening import by_content
 
     head = stream.read(HEAD)

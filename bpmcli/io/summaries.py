@@ -21,7 +21,7 @@ from bpmcli.io.readers import CONFIDENT, SUMMARY_KEY, Loaded, notices_of, rows_o
 from bpmcli.io.scores import scores_of
 
 PART_ROWS = 1 << 20
-"""A parquet file is summarised in parts of at least this many rows, alone or by many workers: the same parts."""
+"""A parquet file is summarised in parts of at least this many rows, the same parts for any number of workers."""
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ class Summarised(NamedTuple):
     layout: Layout | None = None
     """None for a summary that was read from a file: files do not store it."""
     metadata: Mapping[str, str] = {}
-    """What bpmcli stored in the files, if it is the same in all of them."""
+    """Metadata that bpmcli stored in the files, if it is the same in all of them."""
     by: str | None = None
     """The column whose values are the groups."""
     path: str = ""
@@ -85,7 +85,7 @@ def merge_few(parts: Sequence[Summarised]) -> Summarised:
         return parts[0]
     by = parts[0].by
     if any(part.by != by for part in parts):
-        # Groups of different columns have nothing in common but their rows.
+        # Groups by different columns cannot be merged, only their rows.
         by, parts = None, [part._replace(tables={"": part.whole}) for part in parts]
     names = dict.fromkeys(name for part in parts for name in part.tables)
     tables = {name: merge(p.tables[name] for p in parts if name in p.tables) for name in names}
@@ -99,7 +99,7 @@ def merge_few(parts: Sequence[Summarised]) -> Summarised:
 
 
 def check_kinds(parts: Sequence[tuple[str, str]]) -> None:
-    """Refuse files, given by path and target, of which some are about P(y = 1) and some are not."""
+    """Raise DataError if some of the files, given by path and target, are about P(y = 1) and some are not."""
     first: dict[str, str] = {}
     for path, target in parts:
         first.setdefault(target, path)
@@ -112,7 +112,7 @@ def check_kinds(parts: Sequence[tuple[str, str]]) -> None:
 
 
 def load_summarised(source: Reader, options: InputOptions, distributions: bool = False) -> Loaded:
-    """A file in the shape every command works on: only the sample is left of the rows."""
+    """A file as rows of which only the sample is known, the form that every command accepts."""
     stored = SUMMARY_KEY in source.metadata
     if distributions:
         hint = "give the files that were summarised" if stored else "leave --summary out"
@@ -161,7 +161,7 @@ def _summarise(source: Reader, options: InputOptions, part: RowGroups | None = N
 
 
 def _add_bare(batch: ColumnBatch, layout: Layout, totals: dict[str, Accumulator], odd: Counter[str]) -> bool:
-    """The fast way for one confidence per row, without a logarithm. False: not possible here, and nothing was added."""
+    """The fast way for one confidence per row, without a logarithm. Returns False, and adds nothing, if that fails."""
     bare = layout.kind == "confidence" or (layout.kind == "probs" and layout.target == EVENT)
     if not bare or layout.weight or layout.group or (layout.binary and layout.target != EVENT):
         return False
@@ -178,7 +178,7 @@ def _add_bare(batch: ColumnBatch, layout: Layout, totals: dict[str, Accumulator]
 
 
 def _add_rows(rows: Rows, totals: dict[str, Accumulator]) -> None:
-    """Each row to the total of its group; sorted by group first, because there may be as many groups as rows."""
+    """Add each row to its group; rows are sorted by group first, because there may be as many groups as rows."""
     x, hits, weights = rows.log_odds, rows.hits, rows.weights
     for name, index in [("", slice(None))] if rows.groups is None else rows.groups.positions():
         if name not in totals:

@@ -1,4 +1,4 @@
-"""Is the table of a summary file one that `summarize` can have written? Its header was checked before."""
+"""Checks that `summarize` can have written the table of a summary file. Its header was checked before."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LARGEST = 1e100
 
 
 def check_table(columns: Sequence[Any], tables: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse columns (cell, count, hits, excess and perhaps value) that no rows leave behind, group by group.
+    """Raise DataError if no rows can give these columns (cell, count, hits, excess and perhaps value), group by group.
 
     All groups are checked at once: there may be as many as rows.
     """
@@ -33,7 +33,7 @@ def check_table(columns: Sequence[Any], tables: Sequence[Mapping[str, Any]]) -> 
     if not all(np.isfinite(c).all() for c in columns) or any(c.dtype != np.int64 for c in columns[4:]):
         _refuse("its columns do not hold finite numbers")
     if not _possible(*(c.astype(np.float64) for c in columns[:4])):
-        _refuse("its cells hold numbers that no rows leave behind")
+        _refuse("its cells hold numbers that no rows can give")
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     _check_totals(np.add.reduceat(columns[1].astype(np.float64), starts), tables)
     _check_order(columns, starts, sizes, tables)
@@ -42,7 +42,7 @@ def check_table(columns: Sequence[Any], tables: Sequence[Mapping[str, Any]]) -> 
 def _possible(cells: Array, count: Array, hits: Array, excess: Array) -> bool:
     if not ((np.abs(cells) <= DEEPEST).all() and (count > 0).all() and (count < LARGEST).all()):
         return False
-    # Sums of floats may end a rounding error outside.
+    # Sums of floats may exceed the limits by rounding.
     inside = (excess >= -1e-3 * count) & (excess <= (1 << KEPT_BITS) * (1 + 1e-9) * count)
     return bool((inside & (hits >= 0) & (hits <= count)).all())
 

@@ -27,7 +27,7 @@ from bpmcli.io.summary_checks import check_table
 GRID = {"mantissa_bits": MANTISSA_BITS, "fixed_bits": FIXED_BITS, "kept_bits": KEPT_BITS}
 
 MOST_CELLS = 1 << 23
-"""The most cells that are read, of all groups together: each takes 64 bytes of memory meanwhile."""
+"""The most cells that are read, over all groups: each takes 64 bytes of memory while it is read."""
 
 
 def write_summary(path: str, found: Summarised) -> None:
@@ -93,7 +93,7 @@ def read_summary(path: str) -> Summarised:
 
 
 def _read(path: str) -> tuple[dict[str, Any], list[Array]]:
-    """The header, and the columns in order; numbers, and as many as the header says."""
+    """The header, and the columns in order: numbers, as many as the header says."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -105,7 +105,7 @@ def _read(path: str) -> tuple[dict[str, Any], list[Array]]:
             claimed = sum(entry["cells"] for entry in about["tables"])
             if f.metadata.num_rows != claimed or claimed > MOST_CELLS:
                 raise DataError(
-                    f"its header counts {claimed} cells, and its table has {f.metadata.num_rows} "
+                    f"its header counts {claimed} cells, but its table has {f.metadata.num_rows} "
                     f"(at most {MOST_CELLS} can be read)",
                     "the file was changed: summarise the data again",
                 )
@@ -133,12 +133,18 @@ def _split(about: dict[str, Any], columns: list[Array]) -> Iterator[Summary]:
 
 
 def read_stored(path: str, options: InputOptions) -> Summarised:
-    """A summary file as the options want it; what only rows could answer is refused, not passed over."""
+    """A summary file read with these options; an option that needs rows is refused, not ignored."""
     found = read_summary(path)
     for role in (*SCORES, "label", "hit", "prediction", "weight"):
         if getattr(options, role):
             option = f"--{role.replace('_', '-')} {getattr(options, role)}"
-            raise UsageError(f"{option} names a column, and a summary has none", f"bpmcli summarize ROWS {option}")
+            raise UsageError(f"{option} names a column, but a summary has none", f"bpmcli summarize ROWS {option}")
+    given = {"--top-k": options.top_k > 1, "--unknown": options.unknown, "--multi-label": options.multi_label}
+    if needy := [option for option, value in given.items() if value]:
+        raise UsageError(
+            f"{needy[0]} needs the rows themselves, which a summary does not store",
+            "give the files that were summarised",
+        )
     if options.event and found.target != EVENT:
         raise UsageError("--event was given, but this summary is of the predicted class", "summarize with --event too")
     if options.group is not None and found.by != options.group:

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from bpmcli.core.compare.truths import AnyTruth, EmpiricalDensity, Truth, parse_beta, truth_by_name
-from bpmcli.core.curves.density import BetaDensity
 from bpmcli.core.curves.families import parse_curve
+from bpmcli.core.curves.tce import BetaDensity
 from bpmcli.core.data.sample import sample_from_log_odds
 from bpmcli.errors import BpmError, DataError, UsageError
 from bpmcli.io.layout import InputOptions, understand
@@ -39,7 +39,7 @@ def load_density(path: str, options: InputOptions) -> EmpiricalDensity:
 def parse_truths(
     texts: list[str], density_from: str | None = None, options: InputOptions | None = None
 ) -> list[AnyTruth]:
-    """Truths as written on the command line, each once; all under one file's confidences if it is given."""
+    """The truths named on the command line, each once; all with the confidences of one file if it is given."""
     found: list[AnyTruth] = []
     density = load_density(density_from, options or InputOptions()) if density_from else None
     for text in texts:
@@ -94,5 +94,5 @@ def _from_params(path: str, density: EmpiricalDensity | None) -> AnyTruth:
             "--density-from FILE takes the confidences of the file it was fitted to",
         ) from None
     if not (0 < beta.a1 < np.inf and 0 < beta.a2 < np.inf):
-        raise DataError(f"{path}: Beta({beta.a1}, {beta.a2}) is no distribution")
+        raise DataError(f"{path}: Beta({beta.a1}, {beta.a2}) is not a distribution")
     return Truth(path, params.calibrator, beta, identity)

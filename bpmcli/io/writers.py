@@ -17,7 +17,7 @@ from bpmcli.io.formats.writer import Writer
 def open_writer(
     path: str, suffix: str | None = None, metadata: Mapping[str, str] | None = None, origin: Reader | None = None
 ) -> Iterator[Writer]:
-    """A writer by suffix. The file appears when the block ends well and its content was checked, not otherwise.
+    """A writer by suffix. The file appears only if the block ends without an error and its content was checked.
 
     `origin` is the input that the columns come from: its field types and its metadata are kept.
     """
@@ -72,7 +72,7 @@ def check_output(out: Writer, suffix: str) -> None:
     if rows != out.rows or (out.fixed_columns and not set(out.names) <= set(names)) or not set(names) <= set(expected):
         found = f"{len(names)} columns, {rows} rows"
         raise DataError(
-            f"the output has {found} and not {len(expected)} columns, {out.rows} rows",
+            f"the output has {found} instead of {len(expected)} columns, {out.rows} rows",
             "nothing was written; is the disk full?",
         )
 

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from itertools import cycle
 from typing import Any, NamedTuple
 
-from bpmcli.errors import DataError, UsageError
+from bpmcli.errors import UsageError
 
 SUFFIXES = ("png", "svg", "pdf")
 
@@ -76,12 +76,12 @@ PLAIN = PictureStyle()
 
 
 def check_plot(path: str) -> str:
-    """The picture's format; refused when it is unknown or matplotlib is missing."""
+    """The picture's format; raises an error if it is unknown or matplotlib is missing."""
     format_ = path.rpartition(".")[2].lower()
     if format_ not in SUFFIXES:
-        raise UsageError(f"{path}: a picture is .png, .svg or .pdf", "name it so with --plot")
+        raise UsageError(f"{path}: a picture is .png, .svg or .pdf", "give --plot a name that ends in one of these")
     if find_spec("matplotlib") is None:
-        raise DataError("pictures need matplotlib, which is not installed", "pip install 'bpmcli[plot]'")
+        raise UsageError("pictures need matplotlib, which is not installed", "pip install matplotlib")
     return format_
 
 

@@ -1,4 +1,4 @@
-"""Panels of two storeys: a square diagram above a flat one that shows where the rows are."""
+"""Panels in two parts: a square diagram, and below it a flat one that shows where the rows are."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
-from bpmcli.core.data.sample import Sample
 from bpmcli.plots import PLAIN, PictureStyle, grid, picture, shorten
 
 ROWS = "#999999"
@@ -46,14 +43,3 @@ def square(axis: Any) -> None:
     axis.set_ylim(-0.01, 1.01)
     axis.set_box_aspect(1)
     axis.set_ylabel("accuracy")
-
-
-def counts_below(axis: Any, sample: Sample, n_bins: int = 20) -> None:
-    """Rows per equal-width bin, on a log axis so that one high bar does not hide the others."""
-    rows, edges = np.histogram(sample.confidences, bins=n_bins, range=(0.0, 1.0), weights=sample.mass)
-    axis.bar(edges[:-1], rows, width=1 / n_bins, align="edge", color=ROWS, edgecolor="white", linewidth=0.5)
-    axis.set_yscale("log")
-    axis.set_xlim(-0.01, 1.01)
-    axis.set_ylim(0.5, max(2.0, 2.0 * float(rows.max())))
-    axis.set_xlabel(f"confidence ({sample.n} rows, {n_bins} bins)")
-    axis.set_ylabel("rows per bin")

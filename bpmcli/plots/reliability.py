@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bpmcli.core.data.sample import Floats
 from bpmcli.core.metrics.axis import Axis, axis_over
 from bpmcli.core.metrics.reliability import Reliability
 from bpmcli.plots import COLOURS, PLAIN, PictureStyle, looks, picture, shorten
@@ -15,8 +16,8 @@ from bpmcli.plots.panels import DIAGONAL, ROWS, two_storeys
 
 CURVE, POINT = COLOURS[1], COLOURS[0]
 BARS = 40
-MOST_DIGITS = 26
-"""Characters of all labels that fit side by side under the narrowest panel."""
+MOST_DIGITS = 22
+"""How many characters of labels fit side by side under the narrowest panel; more get a smaller font, then turn."""
 LARGEST = 90.0
 """Area of the largest bin's circle, in square points."""
 
@@ -37,29 +38,30 @@ def draw_reliability(path: str, diagrams: Sequence[Diagram], style: PictureStyle
             found, axis = diagram.found, diagram.found.axis
             _curve(top, found, axis, CURVE, f"calibration curve, {100 * found.level:g} % band")
             _bins(top, found, axis)
-            _frame(top, axis, diagram.event)
-            _rows(below, found, axis, diagram.event)
+            frame(top, axis, diagram.event)
+            top.tick_params(labelbottom=False)
+            rows_below(below, found.rows_by_place(BARS), found.n, axis, diagram.event)
             title = shorten(os.path.basename(diagram.name))
             top.set_title(f"{title}\n{diagram.figures}" if diagram.figures else title)
 
 
 def draw_overlay(path: str, diagrams: Sequence[Diagram], style: PictureStyle = PLAIN) -> None:
-    """The curves and bands of several models in one panel, on the axis of the first."""
+    """The curves and bands of several models in one panel, on the axis that suits most of them."""
     kinds = [d.found.axis.kind for d in diagrams]
     ends = np.array([p for d in diagrams for p in d.found.axis.probabilities(np.array([0.0, 1.0]))])
-    axis = axis_over(kinds[0], ends)
+    axis = axis_over(max(kinds, key=kinds.count), ends)
     look = looks([d.name for d in diagrams])
-    with picture(path, 6.4, 6.6 + 0.22 * len(diagrams), style) as figure:
+    with picture(path, 6.4, 6.9 + 0.22 * len(diagrams), style) as figure:
         top = figure.subplots()
         for diagram in diagrams:
             figures = diagram.figures.replace("\n", " ")
             label = shorten(os.path.basename(diagram.name)) + (f": {figures}" if figures else "")
             _curve(top, diagram.found, axis, look[diagram.name].color, label, look[diagram.name].linestyle)
-        _frame(top, axis, diagrams[0].event)
+        frame(top, axis, diagrams[0].event)
         top.set_xlabel("P(y = 1)" if diagrams[0].event else "confidence")
         top.set_box_aspect(1)
         figure.suptitle("Calibration curves" if style.title is None else style.title, fontsize=12)
-        figure.legend(*top.get_legend_handles_labels(), loc="outside lower center", ncols=1)
+        figure.legend(*top.get_legend_handles_labels(), loc="outside lower center", ncols=1, borderaxespad=1.2)
 
 
 def _curve(top: Any, found: Reliability, axis: Axis, colour: str, label: str, linestyle: Any = "-") -> None:
@@ -74,10 +76,12 @@ def _bins(top: Any, found: Reliability, axis: Axis) -> None:
     x, y = np.clip(axis.share(s), 0.0, 1.0), np.clip(axis.share(rate), 0.0, 1.0)
     top.vlines(x, np.clip(axis.share(low), 0, 1), np.clip(axis.share(high), 0, 1), color=POINT, linewidth=1.1)
     label = f"{len(found.bins)} bins with 95 % intervals, area by rows"
-    top.scatter(x, y, s=np.maximum(LARGEST * rows / rows.max(), 6.0), color=POINT, alpha=0.85, zorder=3, label=label)
+    area = np.maximum(LARGEST * rows / rows.max(), 6.0)
+    top.scatter(x, y, s=area, color=POINT, alpha=0.85, zorder=3, label=label, clip_on=False)
 
 
-def _frame(top: Any, axis: Axis, event: bool) -> None:
+def frame(top: Any, axis: Axis, event: bool) -> None:
+    """The diagonal, the ticks and the names of the axes."""
     top.plot([0, 1], [0, 1], color=DIAGONAL, linewidth=1, linestyle=":", zorder=1, label="perfect calibration")
     places, labels = axis.share(np.array(axis.ticks)).tolist(), [f"{t:g}" for t in axis.ticks]
     _label_confidences(top, axis)
@@ -88,15 +92,18 @@ def _frame(top: Any, axis: Axis, event: bool) -> None:
 
 
 def _label_confidences(panel: Any, axis: Axis) -> None:
-    """Ticks of the horizontal axis; many long labels are turned, so that they do not touch."""
-    turned = {"rotation": 30, "ha": "right"} if sum(len(f"{t:g}") for t in axis.ticks) > MOST_DIGITS else {}
-    panel.set_xticks(axis.share(np.array(axis.ticks)).tolist(), [f"{t:g}" for t in axis.ticks], **turned)
+    """Ticks of the horizontal axis; many long labels are smaller or turned, so that they do not touch."""
+    labels = [f"{t:g}" for t in axis.ticks]
+    digits = sum(map(len, labels))
+    font: dict[str, Any] = {} if digits <= MOST_DIGITS else {"fontsize": 7.5}
+    turned = {"rotation": 30, "ha": "right"} if digits > 1.5 * MOST_DIGITS else {}
+    panel.set_xticks(axis.share(np.array(axis.ticks)).tolist(), labels, **font, **turned)
 
 
-def _rows(below: Any, found: Reliability, axis: Axis, event: bool) -> None:
-    share = 100 * found.rows_by_place(BARS)
-    below.bar(np.arange(BARS) / BARS, share, width=0.95 / BARS, align="edge", color=ROWS, linewidth=0)
+def rows_below(below: Any, share: Floats, n: float, axis: Axis, event: bool) -> None:
+    """Where the rows are: their share in equal parts of the axis."""
+    below.bar(np.arange(share.size) / share.size, 100 * share, width=0.95 / share.size, align="edge", color=ROWS, lw=0)
     _label_confidences(below, axis)
     below.set_xlim(-0.02, 1.02)
-    below.set_xlabel(f"{'P(y = 1)' if event else 'confidence'} ({found.n} rows)")
+    below.set_xlabel(f"{'P(y = 1)' if event else 'confidence'} ({n:,} rows)")
     below.set_ylabel("% of rows")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.util import find_spec
@@ -15,15 +16,15 @@ from bpmcli.report.svg import diagram
 from bpmcli.tasks.report import Examined
 
 WORST_BINS = 3
-"""Bins that the page names as the place of the error."""
+"""The number of bins that the page names as the place of the error."""
 
 
 def check_report(path: str) -> None:
-    """Refuse before the work what could not be written after it."""
+    """Raise UsageError early if the report could not be written at the end."""
     if not path.lower().endswith((".html", ".htm")):
         raise UsageError(f"{path}: a report is an HTML page", "name it report.html")
     if find_spec("jinja2") is None:
-        raise UsageError("reports need jinja2, which is not installed", "pip install 'bpmcli[report]'")
+        raise UsageError("reports need jinja2, which is not installed", "pip install jinja2")
 
 
 def render_report(models: Sequence[Examined], failures: Sequence[tuple[str, str]], calibration: str | None) -> str:
@@ -37,10 +38,12 @@ def render_report(models: Sequence[Examined], failures: Sequence[tuple[str, str]
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": percent, "figure": figure}
+    environment.filters |= {"percent": percent, "figure": figure, "tone": tone}
     ordered = sorted(models, key=_error)
+    folder = common_folder([str(model.record["input"]) for model in models])
     page = environment.get_template("page.html").render(
-        models=[_view(model, place) for place, model in enumerate(ordered, start=1)],
+        models=[_view(model, place, folder) for place, model in enumerate(ordered, start=1)],
+        folder=folder,
         failures=failures,
         calibration=calibration,
         metrics=METRICS,
@@ -49,21 +52,33 @@ def render_report(models: Sequence[Examined], failures: Sequence[tuple[str, str]
     return page + "\n"
 
 
+def common_folder(names: Sequence[str]) -> str:
+    """The folder that several inputs share, with a slash at its end; empty if there is none."""
+    folders = [name.rpartition("/")[0] + "/" for name in names if "/" in name]
+    if len(names) < 2 or len(folders) < len(names):
+        return ""
+    # Prefixes, not paths: some names are addresses.
+    shared = os.path.commonprefix(folders)  # noqa: RUF071
+    folder = shared[: shared.rfind("/") + 1]
+    return folder if folder.strip("/") else ""
+
+
 def _error(model: Examined) -> tuple[bool, float, str]:
     """Best first; models whose error could not be estimated last."""
     value = model.record["metrics"]["tce"]["value"]
     return value is None, value or 0.0, model.record["input"]
 
 
-def _view(model: Examined, place: int) -> dict[str, Any]:
+def _view(model: Examined, place: int, folder: str) -> dict[str, Any]:
     record = model.record
     event = record["target"] == EVENT
-    label = f"Reliability diagram of {record['input']}: {_sentence(record)}"
+    name = str(record["input"]).removeprefix(folder)
+    label = f"Reliability diagram of {name}: {_sentence(record)}"
     return {
         "id": f"model-{place}",
         "place": place,
         "record": record,
-        "name": record["input"],
+        "name": name,
         "event": event,
         "verdict": record.get("verdict") or {},
         "tone": tone(record.get("verdict") or {}),
@@ -104,12 +119,12 @@ def worst_bins(bins: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
 
 
 def repair_table(scores: Sequence[Any]) -> dict[str, Any] | None:
-    """One row per method, the lowest log loss first."""
+    """One row per method, the lowest log loss first: of all classes where their scores are known."""
     if not scores:
         return None
-    names = list(dict.fromkeys(s.score for s in scores))
+    names = list(dict.fromkeys(s.score for s in scores if s.value is not None))
     at = {(s.method, s.score): s for s in scores}
-    first = [s for s in scores if s.score == "nll"]
+    first = [s for s in scores if s.score == ("nll-all" if "nll-all" in names else "nll")]
     methods = [s.method for s in sorted(first, key=lambda s: (s.value is None, s.value or 0.0))]
     return {"scores": names, "rows": [(m, [at[m, n] for n in names]) for m in methods]}
 

@@ -18,7 +18,7 @@ WIDTH, HEIGHT = LEFT + SIDE + 16, TOP + SIDE + GAP + BARS + 44
 
 BAR_COUNT = 60
 STRIPS = 40
-"""Parts of the horizontal axis that show the curve's values when the pointer rests on them."""
+"""The number of parts of the horizontal axis that show the curve's values when the pointer rests on them."""
 
 LARGEST_DOT = 11.0
 

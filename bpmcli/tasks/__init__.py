@@ -1,1 +1,1 @@
-"""What is done to one input: picklable callables, the same in every engine."""
+"""Tasks: what is done to one input. They are picklable callables, so every engine can run them."""

@@ -11,9 +11,9 @@ import numpy as np
 from bpmcli.core.data.notices import Notice, notice
 from bpmcli.core.data.sample import Floats, sigmoid
 from bpmcli.errors import BpmError, DataError
-from bpmcli.io.jobs import Job
 from bpmcli.io.layout import InputOptions, understand
 from bpmcli.io.opening import open_reader
+from bpmcli.io.outputs import Job
 from bpmcli.io.params import Params
 from bpmcli.io.readers import SUMMARY_KEY, labelled_rows, stream_rows
 from bpmcli.io.score_columns import options_for_apply, with_new_scores
@@ -23,7 +23,7 @@ SHOWN = 5
 """How many names a notice lists."""
 
 JUDGED_ROWS = 1_000_000
-"""With more rows than this a file is calibrated, but what changed is not reported."""
+"""Files with more rows than this are calibrated without a report of what changed."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,8 @@ def _notices(counts: Counter[str], left_out: Sequence[str], allow_argmax_change:
         yield notice("missing-skipped", count=counts["missing-skipped"])
     if left_out:
         yield notice("arrays-left-out", count=len(left_out), names=_listed(left_out))
-    if counts["below"]:
-        yield notice("argmax-changed" if allow_argmax_change else "argmax-kept", count=counts["below"])
+    if counts["below"] and allow_argmax_change:
+        yield notice("argmax-changed", count=counts["below"])
     unseen = {key.partition(":")[2]: count for key, count in counts.items() if key.startswith("unseen:")}
     if unseen:
         what = f"{len(unseen)} groups with no fitted calibrator"

@@ -1,8 +1,8 @@
 """Saved runs: what a baseline keeps, and how much a metric rose above it.
 
-Rows are kept up to a limit, so that two runs over the same rows can be compared row by row; cells always are, so that
-any two runs can be compared. Rows are the same if their ids are, or if there are as many, in the same order, with the
-same labels.
+Up to a limit rows are kept, so that two runs over the same rows can be compared row by row. Cells are always kept, so
+that any two runs can be compared. Two runs have the same rows if the ids are the same or, without ids, if the labels
+are the same in the same order.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def kept(rows: Rows, sample: Sample, most: int) -> dict[str, Any]:
 
 
 def _hashed(rows: Rows) -> Any:
-    """A number for every id; equal ids have equal numbers in every file."""
+    """A number for every id, the same in every file."""
     assert rows.ids is not None
     hashes = [
         int.from_bytes(blake2b(i.encode(errors="replace"), digest_size=6).digest(), "big") for i in rows.ids.categories
@@ -112,7 +112,7 @@ class Against(NamedTuple):
         stored = before.get("kept")
         if stored is None:
             raise DataError(
-                "the baseline holds values only, and --gate-confidence needs to know how uncertain they are",
+                "the baseline has values without the rows or cells that --gate-confidence needs",
                 "save it again with --save-baseline FILE",
             )
         first = _stored_rows(stored, before)
@@ -162,7 +162,7 @@ def _stored_rows(stored: Record, before: Record) -> Rows | None:
 
 
 def _same_rows(first: Rows, stored: Record, rows: Rows) -> Any:
-    """True if the rows are in the same order, their order if not, None if they are not the same."""
+    """True if both runs have the same rows in the same order, the permutation if the order differs, None otherwise."""
     if isinstance(rows, SummarisedRows) or first.n != rows.n or first.target != rows.target:
         return None
     if stored.get("ids") is not None and rows.ids is not None:

@@ -11,13 +11,13 @@ from bpmcli.core.metrics.classwise import LEVEL, Asked, class_table
 from bpmcli.core.metrics.registry import NO_CLASSES
 from bpmcli.errors import DataError, FitError
 
-NO_PREDICTION = Measured(None, why_missing="it is about predicted classes, and --event has none")
+NO_PREDICTION = Measured(None, why_missing="it is about predicted classes, which --event does not have")
 SUMMARISED = Measured(None, why_missing="it needs the scores of all classes, which a summary does not store")
-CLUSTERED = Measured(None, why_missing="the test needs independent rows, and these are in clusters")
+CLUSTERED = Measured(None, why_missing="the test needs independent rows, but these are in clusters")
 
 
 def with_reasons(measured: Measurements, rows: Rows) -> Measurements:
-    """The same metrics; those that make no sense for these rows are missing, with the reason."""
+    """The metrics; each that is not defined for these rows is None, with the reason."""
     for name, found in measured.items():
         entry = METRICS[name]
         if rows.target == EVENT and not entry.of_event and not (rows.label_names and entry.of_labels):
@@ -29,7 +29,7 @@ def with_reasons(measured: Measurements, rows: Rows) -> Measurements:
     return measured
 
 
-def class_check(rows: Rows) -> dict[str, Any]:
+def single_classes(rows: Rows) -> dict[str, Any]:
     """Whether single classes are calibrated, if the rows are independent."""
     if rows.scores is None or rows.clusters is not None:
         return {}

@@ -28,7 +28,7 @@ SHARED = 0.01
 
 
 class FilePair(NamedTuple):
-    """The file to fit calibrators to and the file to score them on: the same one for folds and in-sample tables."""
+    """The file to fit calibrators to and the file to score them on: the same file for folds and in-sample tables."""
 
     calibration: str
     evaluation: str
@@ -39,7 +39,7 @@ class FilePair(NamedTuple):
 
 
 class RepeatResult(NamedTuple):
-    """The outcomes of one repeat; of the whole comparison, if nothing is repeated."""
+    """The outcomes of one repeat, or of the whole comparison if nothing is repeated."""
 
     outcomes: list[Outcome]
     rows: tuple[int, int]
@@ -53,7 +53,7 @@ class Compared(NamedTuple):
 
     pair: FilePair
     part: RepeatResult
-    """The first repeat; the outcomes of the others are in the scores."""
+    """The first repeat; the outcomes of all repeats are in the scores."""
     scores: list[CalibratorScore]
 
 
@@ -80,11 +80,11 @@ class CompareCalibrators:
         (calibration, notices), (evaluation, more) = self._read(pair.calibration), self._read(pair.evaluation)
         if pair.calibration != pair.evaluation:
             notices += more + _overlap(calibration, evaluation)
-        methods, left_out = applicable(self.contest.methods, calibration)
+        methods, left_out = applicable(self.contest.methods, calibration, evaluation)
         if self.contest.sizes and min(self.contest.sizes) > calibration.n:
             raise DataError(f"{calibration.n} rows are fewer than the smallest calibration size")
         if not methods:
-            raise DataError(f"{', '.join(left_out)}: only confidences here, and this needs the scores of all classes")
+            raise DataError(f"{', '.join(left_out)}: needs the scores of all classes, but there are only confidences")
         if self.kind == CROSS_VALIDATED:
             outcomes = cross_validate(calibration, self.contest, repeat)
         elif self.contest.sizes:

@@ -60,7 +60,7 @@ class FitFile:
         fitted = groups.pooled if groups else fit_calibrator(self.method, rows, self.fit)
         marginal = self.grouping is not None and self.grouping.kind == MARGINAL
         spread = None
-        if fitted.calibrator.spreads:  # with a curve for each class only the floor matters
+        if fitted.calibrator.spreads:  # with one curve for each class, only the floor is used
             spread = Spread(1.0, floor_of(rows)) if marginal else fit_spread(rows)
         found = {
             "schema": CALIBRATOR.schema,
@@ -79,19 +79,19 @@ class FitFile:
         return found, notices + (groups.notices if groups else fitted.notices)
 
     def _without_classes(self, rows: Rows) -> Rows:
-        """Rows some of which belong to no class: only the confidence can be calibrated on them."""
+        """Checks a fit to rows of which some are unknown: only the confidence can be calibrated on them."""
         if self.method != AUTO and METHODS[self.method].needs_distribution:
             raise DataError(
-                f"{self.method} calibrates whole distributions, and rows of no class (--unknown) have no true one",
+                f"{self.method} calibrates whole distributions, but unknown rows (--unknown) have no true class",
                 "choose a --method that works on confidences, such as bpm-averaged",
             )
         marginal = self.grouping is not None and self.grouping.kind == MARGINAL
-        return rows if marginal else replace(rows, logits=None)
+        return rows if marginal else rows._replace(logits=None)
 
     def _chosen(
         self, origin: Mapping[str, Any], rows: Rows, notices: tuple[Notice, ...]
     ) -> tuple[dict[str, Any], tuple[Notice, ...]]:
-        """The same with the method of the lowest cross-validated log loss, which the document names and explains."""
+        """Fit the method with the lowest cross-validated log loss; the document names it and says why."""
         marginal = self.grouping is not None and self.grouping.kind == MARGINAL
         single = [name for name, entry in METHODS.items() if not entry.needs_distribution]
         choice = choose_method(rows, self.fit, single if marginal or self.interval else None, self.seed)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from bpmcli.core.data.notices import Notice, notice
 from bpmcli.core.data.rows import Rows, facts_of
@@ -13,20 +12,21 @@ from bpmcli.core.metrics import METRICS, Measurements, MetricOptions, measure
 from bpmcli.io.layout import InputOptions
 from bpmcli.io.paths import Input
 from bpmcli.io.readers import Loaded, read_rows
+from bpmcli.record import Record
 
 
-class Measurement(NamedTuple):
+class Measurement(Record):
     """The record of one input, or of one group of its rows, as it appears in JSON, and its notices."""
 
     record: dict[str, Any]
     notices: tuple[Notice, ...]
     diagram: Any = None
-    """A `Reliability`, where a diagram was asked for."""
+    """A `Reliability`, if a diagram was asked for."""
     kept: dict[str, Any] | None = None
-    """What a baseline holds beyond the record, where one is saved."""
+    """What a baseline stores beside the record, if one is saved."""
 
 
-class Requested(NamedTuple):
+class Requested(Record):
     """What `metrics` computes on request."""
 
     noise_runs: int = 0
@@ -37,7 +37,7 @@ class Requested(NamedTuple):
     seed: int = 0
     diagram: bool = False
     axis: str | None = None
-    """Axis of the diagram; chosen by the confidences if it is not named."""
+    """Axis of the diagram; by default the confidences decide."""
     verdict: bool = False
     keep: int = 0
     """Keep what a later run needs for a comparison, with up to this many rows; 0 keeps nothing."""
@@ -49,14 +49,13 @@ class Requested(NamedTuple):
 NOTHING_MORE = Requested()
 
 CALIBRATED = "calibrated"
-"""The verdict that single classes might contradict."""
+"""The only verdict that single classes could contradict."""
 EVERY_SCORE = 1 << 62
 QUICK_SCORES = 1 << 20
 """With at most this many scores the default run also checks single classes, which takes a fifth of a second."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class MeasureFile:
+class MeasureFile(Record):
     """Computes everything that `metrics` reports about one file."""
 
     options: InputOptions
@@ -91,7 +90,7 @@ class MeasureFile:
         kind: str | None = None,
         classes: int = 0,
     ) -> list[Measurement]:
-        """The record of rows that are already read, or of each group of them; `kind` says what their scores were."""
+        """The record of rows that are already read, or one record per group; `kind` is the kind of their scores."""
         by = self.options.group
         about: dict[str, Any] = {"input": name} | {key: metadata[key] for key in ("task", "model") if key in metadata}
         about |= ({"scores": kind} if kind else {}) | ({"classes": classes} if classes else {})
@@ -155,7 +154,7 @@ class MeasureFile:
             names = ["tce"] if self.requested.verdict else self.names
             record["classwise"] = classes.classwise(rows, names, self.metrics, self.requested)
         if record.get("verdict", {}).get("name") == CALIBRATED:
-            record |= classes.class_check(rows)
+            record |= classes.single_classes(rows)
 
     def _kept(self, rows: Rows, sample: Sample) -> dict[str, Any]:
         from bpmcli.tasks.baseline import kept

@@ -43,14 +43,14 @@ def pooled(loaded: Sequence[Loaded], paths: Sequence[str]) -> tuple[Rows, tuple[
 
 
 def pooled_summaries(loaded: Sequence[Loaded]) -> tuple[Rows, tuple[Notice, ...]]:
-    """Several files, of which some are summaries, as one sample: the other files are summarised too."""
+    """Several files as one sample if some of them are summaries: the other files are summarised too."""
 
     from bpmcli.core.summary.summary import summary_of
     from bpmcli.io.summaries import Summarised, as_loaded, merge_summarised
 
     def summarised(part: Loaded) -> Summarised:
         if part.summarised:
-            return part.summarised._replace(odd={})  # its notices are already among those of the file
+            return part.summarised._replace(odd={})  # the file has these notices already
         groups = part.rows.by_group() if part.layout.group else [("", part.rows)]
         tables = {name: summary_of(rows.log_odds, rows.hits, rows.weights) for name, rows in groups}
         return Summarised(tables, part.rows.target, by=part.layout.group)

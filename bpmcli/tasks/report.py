@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from bpmcli.core.data.notices import Notice
+from bpmcli.core.data.notices import Notice, notice
 from bpmcli.core.metrics.reliability import Reliability
 from bpmcli.core.metrics.verdict import verdict
+from bpmcli.errors import DataError
 from bpmcli.io.paths import Input
 from bpmcli.io.readers import read_rows
 from bpmcli.tasks.compare import CompareCalibrators, FilePair
@@ -16,7 +17,7 @@ from bpmcli.tasks.measure import MeasureFile, effective_sample
 
 
 class Examined(NamedTuple):
-    """One input: its metrics, its diagram, its groups, and what each calibrator would make of it."""
+    """One input: its metrics, its diagram, its groups, and the scores that each calibrator would give it."""
 
     record: dict[str, Any]
     reliability: Reliability
@@ -44,9 +45,14 @@ class ExamineFile:
         if self.by_group:
             groups = self.by_group.measure(item.path, loaded.rows, (), {})
         whole.record["verdict"] = verdict(effective_sample(loaded.rows)[0], loaded.rows.target)._asdict()
-        return Examined(whole.record, whole.diagram, [g.record for g in groups], self._repairs(item), whole.notices)
+        repairs, notices = self._repairs(item)
+        return Examined(whole.record, whole.diagram, [g.record for g in groups], repairs, whole.notices + notices)
 
-    def _repairs(self, item: Input) -> list[Any]:
+    def _repairs(self, item: Input) -> tuple[list[Any], tuple[Notice, ...]]:
+        """The scores of each calibrator; a notice if the calibration file does not suit this input."""
         if self.compare is None or self.calibration is None:
-            return []
-        return self.compare.table([self.compare((FilePair(self.calibration, item.path), 0))])
+            return [], ()
+        try:
+            return self.compare.table([self.compare((FilePair(self.calibration, item.path), 0))]), ()
+        except DataError as error:
+            return [], (notice("no-repair", why=error.message),)

@@ -1,4 +1,4 @@
-"""Summarising one file, a part of one, or a run of files."""
+"""Summarising one file, a part of a file, or several files."""
 
 from __future__ import annotations
 

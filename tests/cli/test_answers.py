@@ -198,5 +198,5 @@ def test_json_is_never_empty(run):
 
 def test_a_bare_fit_says_that_it_is_the_papers(run):
     bare, named = (run("fit", TEST, *argv, "-o", "p.json").err for argv in ([], ["--method", "bpm"]))
-    assert "fitted bpm, the method of the paper; --method auto chooses by cross-validated log loss" in bare
+    assert "fitted bpm, the paper's method; --method auto chooses by cross-validated log loss" in bare
     assert "the method of the paper" not in named

@@ -159,10 +159,10 @@ def test_bare_confidences_leave_out_what_needs_all_classes(run: Run) -> None:
     assert "temperature" not in ran.out
     assert "kept" not in ran.out.splitlines()[4]
     ran = run("compare", "calibrators", "bare.npz", "--method", "ets", code=3)
-    assert "bare.npz: ets: only confidences here" in ran.err
+    assert "bare.npz: ets: needs the scores of all classes" in ran.err
     ran = run("compare", "calibrators", "bare.npz", VAL, "--in-sample", "--method", "ets", "-m", "ks", code=3)
     assert "bare.npz" in ran.err
-    assert "ets" in ran.out  # the other file is still worked
+    assert "ets" in ran.out  # the other file is still compared
 
 
 def test_the_log_loss_of_all_classes_decides_where_it_is_known(run: Run) -> None:
@@ -209,7 +209,7 @@ def test_usage_errors(run: Run, argv: tuple[object, ...], said: str) -> None:
 
 
 def test_the_order_of_the_rows_does_not_matter(run: Run) -> None:
-    """Folds depend on what the rows hold, so the output is the same to the last byte."""
+    """Folds depend on the content of the rows, so the output is the same to the last byte."""
     whole = arrays(OVER)
     rng = np.random.default_rng(0)
     whole = {name: values[:200] for name, values in whole.items()}

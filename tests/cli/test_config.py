@@ -158,6 +158,9 @@ def test_paths_alone_can_have_gates(run, by_path, tmp_path):
     (tmp_path / "bpmcli.toml").write_text('[paths."*.npz"]\npass-below = { tce = 0.03 }\n')
     ran = run("metrics", "a.npz", "old/b.npz", "-m", "ece", "-f", "json", code=1)
     assert [gate["outcome"] for gate in json.loads(ran.out)["gates"]] == ["pass", "fail"]
+    (tmp_path / "bpmcli.toml").write_text('[paths."old/*"]\nfail-below = { accuracy = 0.99 }\n')
+    ran = run("metrics", "a.npz", "old/b.npz", "-m", "ece", "-f", "json", code=1)
+    assert [(gate["input"], gate["outcome"]) for gate in json.loads(ran.out)["gates"]] == [("old/b.npz", "fail")]
 
 
 def test_paths_are_shown_and_checked(run, by_path, tmp_path):

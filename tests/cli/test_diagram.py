@@ -23,7 +23,7 @@ def rows(shift: float, n: int = 4000, seed: int = 0) -> Reliability:
 
 
 def colours(lines: list[list[Glyph]]) -> set[str]:
-    return {glyph.colour.removeprefix("bold ") for line in lines[:-3] for glyph in line} & {OVER, UNDER, diagram.FINE}
+    return {glyph.colour.removeprefix("bold ") for line in lines for glyph in line} & {OVER, UNDER, diagram.FINE}
 
 
 @pytest.mark.parametrize(("shift", "colour"), [(-0.2, OVER), (+0.04, UNDER)])
@@ -63,10 +63,27 @@ def test_over_confident_curve_is_below_the_diagonal():
 
 def test_bars_show_where_the_rows_are():
     s = np.concatenate([np.full(900, 0.9), np.full(100, 0.55)])
-    bars = plain(draw(reliability(sample_from_confidences(s, np.ones(1000)), axis=CONFIDENCE), 80)).splitlines()[-2]
-    assert bars.count("█") == 1
-    assert bars.index("█") > 60
-    assert "▁" in bars
+    lines = plain(draw(reliability(sample_from_confidences(s, np.ones(1000)), axis=CONFIDENCE), 80)).splitlines()
+    low = next(i for i, line in enumerate(lines) if line.startswith("   rows"))
+    for bars in lines[low - 1 : low + 1]:
+        assert bars.count("█") == 1
+        assert bars.index("█") > 60
+    assert "▂" in lines[low]  # a ninth of sixteen steps
+    assert "highest bar: 90 % of the rows" in " ".join(" ".join(lines[low + 1 :]).split())
+
+
+def test_bins_with_few_rows_are_explained_where_there_are_some():
+    s = np.concatenate([np.full(900, 0.9), np.full(20, 0.55)])
+    sample = sample_from_confidences(s, np.arange(920) % 9 > 0)
+    assert "(○ few rows)" in plain(draw(reliability(sample, binning="width"), 120))
+    assert "○" not in plain(draw(rows(0.0), 120))
+
+
+@pytest.mark.parametrize(("event", "words"), [(False, "red: over-confident"), (True, "red: too high")])
+def test_the_colours_that_are_used_are_explained(event, words):
+    key = "".join(glyph.text for glyph in diagram.colour_key(draw(rows(-0.2), 80, event=event), event))
+    assert words in key
+    assert "blue" not in key
 
 
 def test_saturated_rows_get_ticks_in_log_odds():

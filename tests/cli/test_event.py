@@ -30,7 +30,7 @@ def files(run) -> tuple[str, ...]:
 def measured(run, path: str, *options: str) -> dict[str, float]:
     record = json.loads(run("metrics", path, "--event", "-f", "json", *options).out)["results"][0]
     assert record["target"] == "event"
-    return {name: found["value"] for name, found in record["metrics"].items()} | {"rate": record["accuracy"]}
+    return {name: found["value"] for name, found in record["metrics"].items()} | {"rate": record["event_rate"]}
 
 
 def test_two_classes_measure_as_one_probability(run, files):
@@ -65,3 +65,15 @@ def test_more_classes_have_no_event(run):
     assert "there are scores of 3 classes (row 1)" in run("metrics", "three.jsonl", "--event", code=3).err
     np.savez("bad.npz", probs=probs[:, :2] / probs[:, :2].sum(axis=1, keepdims=True), labels=rng.integers(0, 3, 50))
     assert "must be 0 or 1" in run("metrics", "bad.npz", "--event", code=3).err
+
+
+def test_the_rate_of_an_event_is_never_called_accuracy(run):
+    np.savez("a.npz", probs=np.linspace(0.1, 0.9, 40), labels=np.arange(40) % 3 > 0)
+    for format_ in ("json", "csv", "jsonl"):
+        out = run("metrics", "a.npz", "--event", "-m", "ece", "-f", format_, "-q").out
+        assert "accuracy" not in out
+        assert "event" in out
+    for format_ in ("json", "csv", "table"):
+        out = run("metrics", "a.npz", "--event", "-m", "ece", "-f", format_, "--bins-table", "-q").out
+        assert "accuracy" not in out
+    assert "event rate" in run("compare", "a.npz", "a.npz", "--event", "-m", "ece").out

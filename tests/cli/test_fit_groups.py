@@ -14,6 +14,7 @@ from conftest import arrays
 from bpmcli.core.calibrators import METHODS, fit_calibrator
 from bpmcli.core.calibrators.distributions import calibrate_distributions
 from bpmcli.core.calibrators.spread import IN_PROPORTION, fit_spread
+from bpmcli.core.compare import before_after
 from bpmcli.io.readers import read_rows
 
 Run = Callable[..., Any]
@@ -87,7 +88,7 @@ def test_unseen_groups_are_counted(run: Run, grouped: dict[str, np.ndarray]) -> 
     assert column("out.csv", "confidence")[1:] == column("pooled.csv", "confidence")[1:]
     _write("none.csv", {"confidence": np.array([0.5])})
     ran = run("apply", "p.json", "none.csv", code=3)
-    assert "no column 'device', which tells the groups of these parameters apart" in ran.err
+    assert "no column 'device', which holds the groups of these parameters" in ran.err
 
 
 def test_min_group(run: Run, grouped: dict[str, np.ndarray]) -> None:
@@ -142,10 +143,10 @@ def test_marginal_calibrates_every_class_against_the_rest(run: Run) -> None:
     assert found["kind"] == "marginal"
     labels = arrays(OVER)["labels"]
     assert {k: g["n"] for k, g in found["groups"].items()} == {str(k): int((labels == k).sum()) for k in range(10)}
-    ran = run("apply", "p.json", OVER, "--as", "probs", "-o", "out.npz")
-    assert "rows: the calibrated probability of the predicted class would fall" in ran.err
+    run("apply", "p.json", OVER, "--as", "probs", "-o", "out.npz")
     check_distributions(arrays("out.npz")["probs"], arrays(OVER)["logits"].argmax(axis=1))
-    run("apply", "p.json", OVER, "--as", "probs", "-o", "free.npz", "--allow-argmax-change")
+    ran = run("apply", "p.json", OVER, "--as", "probs", "-o", "free.npz", "--allow-argmax-change")
+    assert "rows: the calibrated confidence fell below that of another class" in ran.err
     free = arrays("free.npz")["probs"]
     raw = np.exp(arrays(OVER)["logits"])
     raw /= raw.sum(axis=1, keepdims=True)
@@ -187,17 +188,18 @@ def test_save_load_apply_is_bit_equal_and_keeps_its_promises(run: Run, method: s
     np.testing.assert_array_equal(arrays("mixed_out.npz")["labels"], data["labels"][order])
 
 
-def test_one_hot_rows_do_not_become_nan(run: Run) -> None:
+def test_one_hot_rows_do_not_become_nan(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(before_after, "FOLDS", 2)  # three fewer fits of each method
     rng = np.random.default_rng(0)
-    probs = rng.dirichlet([0.3] * 3, 300)
+    probs = rng.dirichlet([0.3] * 3, 150)
     probs[:20] = np.eye(3)[rng.integers(0, 3, 20)]
-    labels = np.where(rng.random(300) < 0.2, 0, probs.argmax(axis=1))
+    labels = np.where(rng.random(150) < 0.2, 0, probs.argmax(axis=1))
     np.savez("a.npz", probs=probs, labels=labels)
     for method in METHODS:
         run("fit", "a.npz", "--method", method, "-o", "p.json")
         run("apply", "p.json", "a.npz", "--as", "probs", "-o", "out.npz")
         check_distributions(arrays("out.npz")["probs"], probs.argmax(axis=1))
-    run("fit", "a.npz", "--marginal", "--min-group", 30, "-o", "p.json")
+    run("fit", "a.npz", "--marginal", "--min-group", 15, "-o", "p.json")
     run("apply", "p.json", "a.npz", "--as", "probs", "-o", "out.npz")
     check_distributions(arrays("out.npz")["probs"], probs.argmax(axis=1))
 
@@ -240,7 +242,7 @@ def test_distribution_calibrators_say_what_they_need(run: Run) -> None:
     run("fit", VAL, "--method", "temperature", "-o", "p.json")
     _write("a.csv", {"confidence": np.array([0.9, 0.5])})
     ran = run("apply", "p.json", "a.csv", code=3)
-    assert "temperature needs the scores of all classes, and this input has only confidences" in ran.err
+    assert "temperature needs the scores of all classes, but this input has only confidences" in ran.err
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from bpmcli.cli import ci_gate
 from bpmcli.cli.ci_gate import Limit, Limits, parse_limits, save_baseline, with_baselines, with_levels
-from bpmcli.cli.gate_results import GateResult, exit_code, judge, show_results
+from bpmcli.cli.gate_results import GateResult, exit_code, judge, show_gates
 from bpmcli.errors import DataError, UsageError
 
 
@@ -226,7 +226,7 @@ def test_outcomes_are_shown(capsys):
     gates = [*outcomes(Limits(above=ECE), record(0.04), record(0.05))]
     gates += outcomes(Limits(below=ECE, interval=0.9), record(0.03, low=0.02, high=0.05))
     gates += outcomes(Limits(below=ECE, interval=0.9, inconclusive="pass"), record(0.03, low=0.02, high=0.05))
-    show_results(gates)
+    show_gates(gates)
     lines = [line for line in capsys.readouterr().err.splitlines() if "gate" in line]
     starts = ("gate passed: ", "gate failed: ", "gate inconclusive: ", "gate inconclusive (counts as pass): ")
     assert all(start in line for start, line in zip(starts, lines, strict=True)), lines
@@ -299,5 +299,5 @@ def test_only_the_increase_of_a_calibration_error_has_a_known_uncertainty():
 
     limits = Limits(paths=(("/in/*", (None, None, KS, None)),), rises=ECE, confidence=0.95)
     assert with_baselines(Requested(), limits, {"results": []}, True, 0).against.names == ["ece", "ks"]
-    with pytest.raises(UsageError, match="does not know how uncertain an increase of brier is"):
+    with pytest.raises(UsageError, match="needs the uncertainty of an increase"):
         with_baselines(Requested(), limits._replace(rises=[Limit("brier", 1)]), {"results": []}, True, 0)

@@ -1,4 +1,4 @@
-"""Gates with three outcomes, baselines that know their noise, rows in clusters."""
+"""Gates with three outcomes, baselines with uncertainty, rows in clusters."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def model(path: str, n: int = 1500, slope: float = 1.0, seed: int = 0, order: ob
 GATE = ("--max-increase", "tce=0.005", "--gate-confidence", 0.95, "--resamples", 50)
 KS = ("-m", "ks")
 KS_GATE = ("--max-increase", "ks=0.005", "--gate-confidence", 0.95, "--resamples", 20)
-"""What is paired does not depend on the metric, and ks is quick."""
+"""Which rows are paired does not depend on the metric, and ks is quick."""
 
 
 def increase(ran) -> dict[str, object]:

@@ -137,7 +137,7 @@ def test_what_a_summary_cannot_answer_is_refused(run):
     run("summarize", "a.parquet", "--by", "device", "-o", "cells.parquet")
     for command in (("metrics",), ("fit",), ("summarize", "-o", "out.parquet")):
         for option, words in (
-            (("--weight", "w"), "cells.parquet: --weight w names a column, and a summary has none"),
+            (("--weight", "w"), "cells.parquet: --weight w names a column, but a summary has none"),
             (("--confidence", "x"), "--confidence x names a column"),
             (("--log-odds", "x"), "--log-odds x names a column"),
             (("--hit", "x"), "--hit x names a column"),
@@ -148,6 +148,14 @@ def test_what_a_summary_cannot_answer_is_refused(run):
         ran = run(command[0], "plain.parquet", *command[1:], "--by", "device", code=2)
         assert "this summary keeps no groups apart" in ran.err
         assert "hint: bpmcli summarize ROWS --by device" in ran.err
+    for command, option in (
+        ("metrics", ("--top-k", "3")),
+        ("metrics", ("--unknown", "x")),
+        ("fit", ("--unknown", "x")),
+        ("fit", ("--multi-label",)),
+    ):
+        ran = run(command, "plain.parquet", *option, code=2)
+        assert f"{option[0]} needs the rows themselves, which a summary does not store" in ran.err
     run("metrics", "cells.parquet", "--skip-missing")
     assert "device (3 values)" in run("metrics", "cells.parquet", "--explain-input").out
     run("summarize", "a.parquet", "--event", "--label", "hit", "--probs", "confidence", "-o", "event.parquet")

@@ -107,7 +107,7 @@ def test_fit_and_apply_several_labels(run: Run, path: str) -> None:
     p, y = multi(800)
     write_csv("m.csv", p, y)
     np.savez("m.npz", probs=p, labels=y)
-    run("fit", path, "--multi-label", "--method", "beta", "-o", "params.json")
+    run("fit", path, "--multi-label", "--min-group", 1000, "--method", "beta", "-o", "params.json")
     np.savez("flat.npz", probs=p.ravel(), y=y.ravel())
     run("fit", "flat.npz", "--event", "--method", "beta", "-o", "flat.json")
     run("apply", "params.json", path, "--multi-label", "-o", f"out{path[1:]}")
@@ -132,6 +132,29 @@ def test_logits_of_labels_stay_logits(run: Run) -> None:
         run("apply", "params.json", path, "--multi-label", "-o", f"out_{path}")
     logits, probs = arrays("out_l.npz")["logits"], arrays("out_p.npz")["probs"]
     assert 1 / (1 + np.exp(-logits)) == pytest.approx(probs, rel=1e-6)
+
+
+def test_every_label_has_a_calibrator_of_its_own(run: Run) -> None:
+    """As if each label had been a file by itself; a label with too few rows uses the pooled calibrator."""
+    p, y = multi(400)
+    np.savez("m.npz", probs=p, labels=y)
+    run("fit", "m.npz", "--multi-label", "--method", "beta", "-o", "own.json")
+    grouping = json.loads(Path("own.json").read_text())["grouping"]
+    assert (grouping["kind"], list(grouping["groups"])) == ("label", ["0", "1", "2", "3"])
+    run("apply", "own.json", "m.npz", "--multi-label", "-o", "out.npz")
+    found = arrays("out.npz")["probs"]
+    for k in range(4):
+        np.savez("one.npz", probs=p[:, k], labels=y[:, k].astype(int))
+        run("fit", "one.npz", "--event", "--method", "beta", "-o", "one.json")
+        run("apply", "one.json", "one.npz", "-o", "one_out.npz")
+        assert found[:, k] == pytest.approx(arrays("one_out.npz")["probs"], rel=1e-9)
+    ran = run("fit", "m.npz", "--multi-label", "--method", "beta", "--min-group", 500, "-o", "pooled.json")
+    assert "4 of 4" in ran.err
+    run("apply", "pooled.json", "m.npz", "--multi-label", "-o", "pooled.npz", "-q")
+    order = np.argsort(p.ravel())
+    assert np.all(np.diff(arrays("pooled.npz")["probs"].ravel()[order]) >= 0)  # one curve for all
+    assert not np.all(np.diff(found.ravel()[order]) >= 0)
+    assert "add --multi-label" in run("apply", "own.json", "one.npz", "-o", "x.npz", code=3).err
 
 
 def test_what_multi_label_refuses(run: Run) -> None:

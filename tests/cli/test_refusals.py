@@ -1,4 +1,4 @@
-"""Odd inputs found by attackers: a sentence that names the place, and never an arbitrary number."""
+"""Odd inputs must end in a message that names the place, and never in an arbitrary number."""
 
 from __future__ import annotations
 

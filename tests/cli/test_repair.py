@@ -1,4 +1,4 @@
-"""Repair in one breath: what fit and apply say about before and after, and what parameters remember."""
+"""What fit and apply say about before and after, and which options parameter files store."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_fit_says_before_and_after(run):
 
 
 def test_after_is_held_out_not_in_sample():
-    """Where labels are noise, fine bins follow their own rows; on held-out rows their error must show."""
+    """If labels are noise, fine bins overfit; the cross-validated verdict must show it."""
     rng = np.random.default_rng(0)
     s = rng.uniform(0.5, 1, 400)
     x = np.log(s) - np.log1p(-s)
@@ -106,7 +106,7 @@ def test_parameters_remember_the_columns(run):
     assert set(arrays("out.npz")) == {"output", "truth"}
     found = run("metrics", "out.npz", "--logits", "output", "--label", "truth", "-q", "-f", "json").out
     assert json.loads(found)["results"][0]["verdict"]["name"] == "calibrated"
-    # Other names in another file are recognised as ever, and what is said on the command line wins.
+    # Other names in another file are still recognised, and the command line wins.
     run("apply", "p.json", TEST, "-o", "plain.npz")
     np.testing.assert_array_equal(arrays("plain.npz")["logits"], arrays("out.npz")["output"])
     np.savez("two.npz", output=arrays(TEST)["logits"], other=arrays(TEST)["logits"] * 2)

@@ -1,4 +1,4 @@
-"""What a narrow terminal shows: words whole, rows told apart in every block, titles as wide as the terminal."""
+"""What a narrow terminal shows: whole words, rows that can be identified in every block, titles as wide as the terminal."""
 
 from __future__ import annotations
 
@@ -28,8 +28,11 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def spoken(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO) -> str:
+    console.hinted.clear()
     monkeypatch.setattr("sys.stderr", stream)
-    console.show_notices([notice("argmax-kept", count=3)], "runs/a.npz")
+    console.show_notices(
+        [notice("groups-unseen", count=3, what="a group with no fitted calibrator", names="north")], "runs/a.npz"
+    )
     console.show_error(
         BpmError("a message with error: and many words " * 3, "a hint of more than fifty characters " * 2)
     )
@@ -68,7 +71,7 @@ def test_blocks_of_a_split_table_repeat_input_and_group(narrow: None, monkeypatc
 
 
 def test_the_bar_moves_within_a_file(run, monkeypatch):
-    """Rows that are read move the bar, and nothing is watched after it."""
+    """Rows that are read move the bar; after it, rows are no longer counted."""
     from bpmcli.io import batches
 
     moves: list[float] = []
@@ -92,3 +95,37 @@ def test_the_bar_moves_within_a_file(run, monkeypatch):
     assert moves[-1] == 2
     assert len(moves) >= 4  # the rows of each file, and each file
     assert batches.watch is None
+
+
+def test_bins_near_one_keep_the_digits_that_tell_them_apart() -> None:
+    rows = [[0.5, 12], [0.99998, 3], [0.9999975, 4], [1 - 1e-15, 5], [1.0, 6], [2.5e-7, 7]]
+    shown = render.render("table", render.Table(["lower", "rows"], rows, fine=("lower",)), None).splitlines()[2:]
+    texts = [line.split()[0] for line in shown]
+    assert texts == ["0.50000", "0.999980", "0.9999975", "1.00000", "1.00000", "0.00000025"]
+    assert len({len(line) for line in shown}) == 1  # set flush right
+
+
+def test_the_verdict_is_coloured_and_its_metric_stands_beside_it(run, monkeypatch):
+    rng = np.random.default_rng(0)
+    for name, shift in (("a", -0.2), ("b", 0.0)):
+        s = rng.uniform(0.6, 0.99, 800)
+        np.savez(f"{name}.npz", confidence=s, hit=rng.random(800) < s + shift)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\033[1;31mOver-confident\033[0m" in run("metrics", "a.npz").out
+    assert "\033[1;32mCalibrated as far as 800 rows can tell\033[0m" in run("metrics", "b.npz").out
+    monkeypatch.setenv("NO_COLOR", "1")
+    head = next(line for line in run("metrics", "a.npz", "b.npz", "--sort", "ece").out.splitlines() if "rank" in line)
+    assert head.split()[:5] == ["input", "rank", "tied", "verdict", "ece"]
+    head = next(line for line in run("metrics", "a.npz", "b.npz").out.splitlines() if "verdict" in line)
+    assert head.split()[:7] == ["input", "verdict", "tce", "tce", "low", "tce", "high"]
+
+
+def test_a_hint_is_given_once_in_a_run(run):
+    for name in "ab":
+        np.savez(f"{name}.npz", confidence=np.array([1.0, 0.9, 0.8]), hit=np.array([1, 1, 0]))
+    for _ in range(2):
+        err = run("metrics", "a.npz", "b.npz", "-m", "ece").err
+        assert err.count("note: ") == 2
+        assert err.count("hint: ") == 1

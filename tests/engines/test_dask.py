@@ -31,7 +31,7 @@ def quiet(items, total):
 @pytest.fixture(scope="module")
 def cluster():
     distributed = pytest.importorskip("distributed")
-    # Warnings of dask's own start and end are none of ours.
+    # Ignore warnings that dask itself gives when it starts and ends.
     import warnings
 
     with warnings.catch_warnings():
@@ -133,7 +133,7 @@ def test_commands_run_on_the_cluster(cluster, files, run):
 
 
 def test_workers_read_the_users_file_and_no_other(cluster, tmp_path, run, monkeypatch):
-    """FINDINGS A13: a relative path named another file on the worker, silently."""
+    """Release 0.1.0: a relative path named another file on the worker, silently."""
     rng = np.random.default_rng(0)
     for folder, n in (("here", 500), ("there", 700)):
         (tmp_path / folder).mkdir()
@@ -211,7 +211,7 @@ def test_dask_keeps_its_own_troubles_to_itself(tmp_path):
     ("number", "said", "delay"), [(signal.SIGTERM, "terminated", 0.5), (signal.SIGINT, "interrupted", 2.0)]
 )
 def test_an_interrupted_local_cluster_goes_quietly(tmp_path, number, said, delay):
-    """At the start, and amid the work; an interrupt reaches the workers too, as it does from a terminal."""
+    """Interrupted at the start and during the work; the interrupt reaches the workers too, as from a terminal."""
     pytest.importorskip("distributed")
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "a.npz", logits=rng.random((200_000, 100), dtype=np.float32), labels=np.zeros(200_000, int))

@@ -1,4 +1,4 @@
-"""Hostile input for every command: seeded, replayable, as many cases as there is time for.
+"""Fuzzes every command with hostile input: seeded and replayable, as many cases as time allows.
 
 python -m fuzz                          1000 cases
 python -m fuzz --cases 100000 --jobs 2  the long run

@@ -68,6 +68,14 @@ def _places(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
+def _is_circular(document: Any) -> bool:
+    try:
+        json.dumps(document)
+    except ValueError:
+        return True
+    return False
+
+
 def damaged_document(rng: Random, document: Any) -> bytes:
     """A JSON document with values changed, removed, repeated or nested; now and then broken as text."""
     document = copy.deepcopy(document)
@@ -79,7 +87,10 @@ def damaged_document(rng: Random, document: Any) -> bytes:
         node = document
         for parent in parents:
             node = node[parent]
+        before = copy.deepcopy(document)
         _change(rng, node, key)
+        if _is_circular(document):
+            document = before
     text = json.dumps(document, allow_nan=True).replace(
         f'"{HUGE}"', rng.choice(["1e999", "9" * 5000, "-0", "01", "1e-999"])
     )

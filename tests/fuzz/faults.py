@@ -1,4 +1,4 @@
-"""Faults of the machine rather than of the input: killed, cut off while being read, two at once, no room, no descriptors.
+"""Faults of the machine: killed processes, files cut off while being read, two batches at once, a full disk, no descriptors.
 
 `python -m fuzz.faults killed` runs one of them and prints what was found; it exits with 1 if that is anything. Commands
 run in children that are forked from one process, which has imported the tool: fifty of them take a few seconds.
@@ -101,15 +101,12 @@ def many_rows(n: int) -> Table:
     return Table(n, {"confidence": c}, {"hit": (draw.random(n) < c).astype(int), "row": np.arange(n), "note": note})
 
 
-MOMENTS = 50
+MOMENTS = int(os.environ.get("FUZZ_MOMENTS", "50"))
 
 
 @fault
 def killed_batches() -> Iterator[str]:
-    """A batch killed at fifty moments goes on where it stopped; outputs are whole, and nothing is left behind."""
-    from bpmcli.tasks import apply
-
-    apply.JUDGED_ROWS = 0  # six hundred verdicts would take most of the time
+    """A batch killed at many moments continues where it stopped; outputs are complete, and nothing is left behind."""
     rng = Random(0)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -292,6 +289,10 @@ def no_descriptors() -> Iterator[str]:
 def main() -> int:
     """Runs the faults named on the command line, or all of them."""
     from fuzz.running import run_step
+
+    from bpmcli.tasks import apply
+
+    apply.JUDGED_ROWS = 0  # hundreds of verdicts would take most of the time
 
     with tempfile.TemporaryDirectory() as folder:  # imports what the children need
         (Path(folder) / "rows.parquet").write_bytes(rows_file())

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from fuzz.case import Case, Step
-from fuzz.preservation import differences
+from fuzz.preservation import KEY, differences
 from fuzz.running import Ran
 
 MEGABYTES = 1024
@@ -41,7 +41,9 @@ def judge(case: Case, ran: Ran) -> Iterator[Finding]:
     if ran.code not in CODES or (ran.code == 1 and not gated):
         yield Finding(f"exit {ran.code}", _last(ran.err))
     # A fit reads only the columns it needs; apply carries all of them along, and may find a damaged one.
-    if ran.must_succeed and ran.code != 0 and not (" is damaged: " in ran.err and ran.argv[2] in case.files):
+    refused = (" is damaged: ", "cannot be read as", "which jsonl cannot hold", "which would be rounded")
+    known = any(text in ran.err for text in refused) and ran.argv[2:3] and ran.argv[2] in case.files
+    if ran.must_succeed and ran.code != 0 and not known:
         yield Finding("own output refused", f"{ran.argv[0]}: {_last(ran.err)}")
     if found := NOISE.search(ran.err):
         yield Finding("noise on stderr", ran.err[max(0, found.start() - 100) : found.end() + 200].strip())
@@ -128,7 +130,7 @@ def _kept(case: Case, ran: Ran) -> Iterator[Finding]:
     """Row preservation for one input and one output."""
     target = _option(ran.argv, "-o", "--output")
     inputs = [a for a in ran.argv[2:] if a in case.files and not a.endswith(".json") and a != target]
-    if len(inputs) != 1 or target is None:
+    if len(inputs) != 1 or target is None or KEY in (_option(ran.argv, name) for name in COLUMNS[:4]):
         return
     before, after = ran.before.get(inputs[0]), ran.after.get(target)
     if before is None or after is None:

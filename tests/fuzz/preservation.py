@@ -100,7 +100,7 @@ def _taken(values: Any, index: list[int]) -> Any:
 def _column(
     name: str, values: Any, new: dict[str, Any], index: list[Any], n: int, same: bool, kind: str
 ) -> Iterator[str]:
-    rows_shaped = not isinstance(values, np.ndarray) or (values.ndim > 0 and len(values) == n)
+    rows_shaped = not (isinstance(values, np.ndarray) and values.ndim == 0) and len(values) == n
     if name not in new:
         wide = isinstance(values, np.ndarray) and (values.ndim > 1 or values.dtype.names)
         wide = (

@@ -12,11 +12,16 @@ from fuzz.scenario import SCENARIOS
 def make_case(seed: int, index: int, only: str | None = None) -> Case:
     """The same case for the same numbers."""
     rng = Random(f"{seed}:{index}")
-    names = list(SCENARIOS)
-    name = rng.choices(names, [SCENARIOS[n][1] for n in names])[0]
+    name = drawn_scenario(rng)
     case = SCENARIOS[only or name][0](rng)
     case.name = only or name
     return case
 
 
-__all__ = ["SCENARIOS", "make_case"]
+def drawn_scenario(rng: Random) -> str:
+    """The name of a scenario, by weight."""
+    names = list(SCENARIOS)
+    return rng.choices(names, [SCENARIOS[n][1] for n in names])[0]
+
+
+__all__ = ["SCENARIOS", "drawn_scenario", "make_case"]

@@ -45,7 +45,7 @@ def _reading(rng: Random, table: Table | None, names: list[str]) -> list[str]:
 
 @scenario(24)
 def rows(rng: Random) -> Case:
-    """Unusual values and types in a file that is what it says."""
+    """Unusual values and types in a valid file."""
     table = random_table(rng)
     suffix, content = random_file(rng, table)
     name = "a" + suffix
@@ -139,7 +139,7 @@ STEMS = ["é🎉", "\udcff", "a b", "a\nb", "\x1b[31mred", "-x", "'", '"', "a:b"
 
 @scenario(5)
 def names(rng: Random) -> Case:
-    """Files, folders and links with names that mean something to somebody."""
+    """Files, folders and links whose names have a special meaning for shells or libraries."""
     files: dict[str, bytes] = {}
     used = []
     for _ in range(rng.choice([1, 1, 2, 3])):

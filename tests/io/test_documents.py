@@ -97,7 +97,7 @@ def test_a_baseline_is_refused_by_path(files, edit, said):
 
 
 def test_depth_is_a_sentence_everywhere(files):
-    """FINDINGS B5: JSON nested 10⁵ deep in a resume file, a baseline or parameters."""
+    """Release 0.1.0: JSON nested 10⁵ deep in a resume file, a baseline or parameters."""
     Path("deep.json").write_text(DEEP)
     Path("inside.json").write_text('{"schema": "bpmcli/metrics", "version": 1, "options": ' + DEEP + "}")
     for arguments in (
@@ -154,7 +154,7 @@ def test_shapes_are_checked_as_described():
 
 
 def test_a_resume_file_that_was_changed_is_refused(run):
-    """FINDINGS B5: edited values of a resume file."""
+    """Release 0.1.0: edited values of a resume file."""
     arguments = [
         "compare",
         "metrics",

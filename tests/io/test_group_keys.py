@@ -1,4 +1,4 @@
-"""Group keys compare by value, not by type or spelling (FINDINGS A14)."""
+"""Group keys compare by value, not by type or spelling."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_groups_fitted_as_integers_are_found_as_floats_and_text(run):
 
 
 def test_summaries_hold_log_odds_of_any_size(run):
-    """FINDINGS A7: `summarize` wrote files that `metrics` refused."""
+    """Release 0.1.0: `summarize` wrote files that `metrics` refused."""
     Path("a.csv").write_text("log_odds,hit\n800,1\n700,1\n-800,0\n1,0\n")
     run("summarize", "a.csv", "-o", "cells.parquet")
     stored = json.loads(run("metrics", "cells.parquet", "-m", "ece", "-f", "json").out)["results"][0]["metrics"]

@@ -1,4 +1,4 @@
-"""What goes through `apply` comes out unchanged, or is refused by name: rows, values, types, order, metadata."""
+"""`apply` passes rows, values, types, order and metadata on unchanged, or refuses them by name."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from conftest import arrays
 from bpmcli.cli import main
 from bpmcli.errors import DataError
 from bpmcli.io.columns import Objects
+from bpmcli.io.formats import csv_file, jsonl_file
 from bpmcli.io.writers import open_writer
 
 N = 400
@@ -219,7 +220,7 @@ def test_an_output_that_lost_rows_is_not_renamed(tmp_path, monkeypatch):
     original = CsvWriter.put
     monkeypatch.setattr(CsvWriter, "put", forget)
     with (
-        pytest.raises(DataError, match="1 columns, 9 rows and not 1 columns, 10 rows"),
+        pytest.raises(DataError, match="1 columns, 9 rows instead of 1 columns, 10 rows"),
         open_writer(str(tmp_path / "a.csv")) as out,
     ):
         out.write({"x": np.arange(10)})
@@ -382,3 +383,111 @@ def test_arrays_of_other_lengths_go_from_any_format_into_npz(run, tmp_path, kind
     run("fit", path, "--method", "platt", "-o", tmp_path / "p.json")
     run("apply", tmp_path / "p.json", path, "-o", tmp_path / "o.npz")
     assert arrays(tmp_path / "o.npz")["vocab"].tolist() == list(range(7))
+
+
+@pytest.mark.parametrize("source", ["csv", "jsonl"])
+@pytest.mark.parametrize("target", ["parquet", "npz", "csv", "jsonl"])
+def test_long_keys_keep_their_digits_or_are_refused(source, target, fitted):
+    key = 98765432109876543210
+    with open(f"k.{source}", "w") as file:
+        file.write("confidence,key,large\n" if source == "csv" else "")
+        for i in range(5):
+            row = {"confidence": 0.75, "key": key + i, "large": 1e300}
+            file.write(json.dumps(row) + "\n" if source == "jsonl" else ",".join(map(str, row.values())) + "\n")
+    ran = fitted("apply", "p.json", f"k.{source}", "-o", f"out.{target}", "-q", code=None)
+    if source == target:
+        assert ran.code == 0, ran.err
+        assert str(key + 3) in Path(f"out.{target}").read_text()
+    else:
+        assert ran.code == 3
+        assert f"'key' holds whole numbers such as {key}, which would be rounded" in ran.err
+        assert not Path(f"out.{target}").exists()
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_large_numbers_are_searched_once_and_not_in_every_batch(kind, fitted, monkeypatch):
+    for module in (csv_file, jsonl_file):
+        monkeypatch.setattr(module, "BLOCK", 1 << 9)
+    rows = [{"confidence": 0.75, "large": 1e300} for _ in range(200)]
+    lines = ["confidence,large", *("0.75,1e300" for _ in rows)] if kind == "csv" else map(json.dumps, rows)
+    Path(f"k.{kind}").write_text("\n".join(lines) + "\n")
+    reader = csv_file.CsvReader if kind == "csv" else jsonl_file.JsonlReader
+    before, searched = reader.whole_numbers, []
+    monkeypatch.setattr(reader, "whole_numbers", lambda self, name: searched.append(name) or before(self, name))
+    fitted("apply", "p.json", f"k.{kind}", "-o", "out.parquet", "-q")
+    assert searched == ["large"]
+
+
+def test_large_numbers_that_are_exact_are_no_keys(fitted):
+    Path("k.csv").write_text(f"confidence,large\n0.75,1e300\n0.8,{2**70}\n0.7,-1e22\n")
+    assert fitted("apply", "p.json", "k.csv", "-o", "out.parquet", "-q").code == 0
+    assert pq.read_table("out.parquet")["large"].to_pylist() == [1e300, 2.0**70, -1e22]
+
+
+def test_no_file_that_is_read_is_written(fitted):
+    """Neither an HDF5 file of which groups are read, nor the file of labels or of parameters."""
+    h5py = pytest.importorskip("h5py")
+    rows = bare()
+    with h5py.File("a.h5", "w") as file:
+        for group in ("one", "two"):
+            for name, values in rows.items():
+                file[f"{group}/{name}"] = values
+    np.savez("scores.npz", probs=rows["confidence"])
+    np.save("labels.npy", rows["hit"].astype(int))
+    before = {path.name: path.read_bytes() for path in Path().iterdir()}
+    for arguments in (
+        ["metrics", "a.h5", "-m", "ece", "--junit", "a.h5"],
+        ["metrics", "scores.npz", "--label", "labels.npy", "-m", "ece", "--junit", "labels.npy"],
+        ["fit", "scores.npz", "--label", "labels.npy", "--method", "platt", "-o", "labels.npy"],
+        ["apply", "p.json", "fit.npz", "-o", "p.json"],
+    ):
+        ran = fitted(*arguments, code=2)
+        assert "is the input itself" in ran.err or "cannot write" in ran.err, ran.err
+    assert {path.name: path.read_bytes() for path in Path().iterdir()} == before
+
+
+def test_names_with_nul_are_refused_by_csv(fitted):
+    pa.feather.write_feather(pa.table({"confidence": [0.5, 0.75], "we\0ight": [1, 2]}), "a.arrow")
+    ran = fitted("apply", "p.json", "a.arrow", "-o", "o.csv", "-q", code=3)
+    assert "NUL" in ran.err
+
+
+def test_text_is_not_padded_beyond_memory(fitted):
+    """A file of a few kilobytes whose text would take 18 GiB as an array of numpy."""
+    words = pa.DictionaryArray.from_arrays(pa.array([0] * 100, pa.int32()), pa.array(["x" * 50_000_000]))
+    rows = bare(100)
+    pq.write_table(pa.table({"confidence": rows["confidence"], "note": words}), "a.parquet", compression="zstd")
+    ran = fitted("apply", "p.json", "a.parquet", "-o", "o.npz", "-q", code=3)
+    assert "'note' holds text that takes 18.6 GiB padded to its longest value" in ran.err
+    assert not Path("o.npz").exists()
+
+
+@pytest.mark.parametrize("dtype", ["U", "S"])
+def test_text_in_two_dimensions_becomes_lists(dtype, fitted):
+    rows = bare(3)
+    np.savez(
+        "a.npz", **rows, tags=np.array([["a", "é"], ["b", "c"], ["d", ""]]) if dtype == "U" else np.full((3, 2), b"x")
+    )
+    fitted("apply", "p.json", "a.npz", "-o", "o.jsonl", "-q")
+    found = [json.loads(line)["tags"] for line in Path("o.jsonl").read_text().splitlines()]
+    assert found == ([["a", "é"], ["b", "c"], ["d", ""]] if dtype == "U" else [["x", "x"]] * 3)
+
+
+@pytest.mark.parametrize("command", ["metrics", "fit", "summarize"])
+@pytest.mark.parametrize("name", ["void", "cube"])
+def test_odd_arrays_in_a_role_are_refused(command, name, fitted):
+    rows = bare(60)
+    np.savez("a.npz", **rows, void=np.zeros(60, "V5"), cube=np.zeros((60, 2, 2)))
+    role = ["--prediction", "void", "--label", "hit"] if name == "void" else ["--probs", "cube", "--label", "hit"]
+    target = {"metrics": [], "fit": ["--method", "platt", "-o", "z.json"], "summarize": ["-o", "z.parquet"]}[command]
+    ran = fitted(command, "a.npz", *role, *target, "-q", code=3)
+    assert name in ran.err
+
+
+def test_views_of_text_pass_through(fitted):
+    rows = bare(80)
+    site = pa.array(["a", "b"] * 40, pa.string_view())
+    pq.write_table(pa.table({**rows, "site": site}), "a.parquet")
+    fitted("fit", "a.parquet", "--method", "platt", "--by", "site", "-o", "g.json", "-q")
+    fitted("apply", "g.json", "a.parquet", "-o", "o.parquet", "-q")
+    assert pq.read_table("o.parquet")["site"].to_pylist() == ["a", "b"] * 40

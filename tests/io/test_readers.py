@@ -1,4 +1,4 @@
-"""Every format and every way to say what a column is; SPEC 1's lists of what must work."""
+"""Every format, and every way to say what a column is."""
 
 from __future__ import annotations
 
@@ -233,12 +233,12 @@ BAD = {
     "confidence above one": ({"confidence": [0.5, 1.5], "hits": [1, 0]}, "must not exceed 1, found 1.5 (row 2)"),
     "confidence nan": ({"confidence": [0.5, np.nan], "hits": [1, 0]}, "NaN or inf (row 2)"),
     "hits of two": ({"confidence": [0.5, 0.6], "hits": [1, 2]}, "'hits' must be 0 or 1, found 2 (row 2)"),
-    "confidence without outcome": ({"confidence": [0.5, 0.6]}, "no column tells hits from misses"),
-    "confidence with labels only": ({"confidence": [0.5], "labels": [1]}, "no column tells hits from misses"),
+    "confidence without outcome": ({"confidence": [0.5, 0.6]}, "no column says which rows are correct"),
+    "confidence with labels only": ({"confidence": [0.5], "labels": [1]}, "no column says which rows are correct"),
     "logits without labels": ({"logits": np.zeros((2, 3))}, "no column with labels"),
     "unnamed scores": ({"arr_0": np.zeros((2, 3)), "labels": [0, 1]}, "could be logits or probabilities"),
     "two labels": ({"logits": np.zeros((2, 3)), "labels": [0, 1], "y_true": [0, 1]}, "could both be the label"),
-    "one class": ({"logits": np.zeros((2, 1, 1)), "labels": [0, 0]}, "at least two classes"),
+    "three dimensions": ({"logits": np.zeros((2, 1, 1)), "labels": [0, 0]}, "has 3 dimensions"),
     "no arrays": ({}, "no columns"),
     "complex logits": ({"logits": np.zeros((2, 2), dtype=complex), "labels": [0, 1]}, "complex128 values, not numbers"),
     "dates as labels": ({"logits": np.zeros((2, 2)), "labels": np.zeros(2, dtype="M8[Y]")}, "found datetime64"),

@@ -79,7 +79,7 @@ def test_a_bucket_reads_and_writes_like_a_folder(bucket, run):
 
 @pytest.mark.filterwarnings("ignore")
 def test_what_one_command_writes_to_a_bucket_every_other_reads(bucket, run):
-    """FINDINGS B12."""
+    """In release 0.1.0 only some commands could read remote paths."""
     rng = np.random.default_rng(0)
     for i in range(3):
         s = rng.beta(2, 0.4, 500)
@@ -109,7 +109,7 @@ def test_what_one_command_writes_to_a_bucket_every_other_reads(bucket, run):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("trouble", ["down", "anonymous"])
 def test_a_store_that_cannot_be_reached_is_a_sentence(run, monkeypatch, trouble):
-    """FINDINGS B11: exit code 3, not 70, without credentials or with the server down."""
+    """Release 0.1.0: exit code 3, not 70, without credentials or with the server down."""
     s3fs = pytest.importorskip("s3fs")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name, raising=False)

@@ -156,7 +156,7 @@ def test_foreign_and_broken_summaries_are_refused(tmp_path):
         ({"version": 9}, "version 9"),
         ({"mantissa_bits": 7}, "another grid"),
         ({"target": "none"}, "target: must be 'top-label' or 'event', found \"none\""),
-        ({"tables": [{"group": "", "n": 7, "cells": 3, "weight_squares": None}]}, "counts 3 cells, and its table has"),
+        ({"tables": [{"group": "", "n": 7, "cells": 3, "weight_squares": None}]}, "counts 3 cells, but its table has"),
         ({"tables": [{"group": "", "n": 200, "cells": 200, "weight_squares": None}]}, "contradicts"),
     ):
         write_summary(str(path), found)

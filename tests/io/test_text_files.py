@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv as csv_module
+import gzip
 import json
 import math
 from pathlib import Path
@@ -136,3 +137,25 @@ def test_any_column_comes_back_from_text(tmp_path, suffix, delimiter):
         expected = [["" if v is None else str(v) for v in row] for row in rows] * 2
         with open(path, newline="", encoding="utf-8") as file:
             assert list(csv_module.reader(file, delimiter=delimiter)) == [list(columns), *expected]
+
+
+@pytest.mark.parametrize("row", [1, 30, 60])
+@pytest.mark.parametrize("column", ["confidence", "hit", "note"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_quote_that_is_never_closed_is_refused(tmp_path, row, column, packed):
+    """pyarrow takes all rows after it for one text: as many rows as before would be missing from the result."""
+    order = [name for name in ("confidence", "hit", "note") if name != column] + [column]
+    values = {"confidence": "0.75", "hit": "1", "note": "a"}
+    lines = [
+        ",".join(('"' if i == row and name == column else "") + values[name] for name in order) for i in range(1, 61)
+    ]
+    text = "\n".join([",".join(order), *lines, ""]).encode()
+    path = tmp_path / ("a.csv.gz" if packed else "a.csv")
+    path.write_bytes(gzip.compress(text) if packed else text)
+    with pytest.raises(DataError, match=rf"line {row + 1} opens a quote that is never closed|holds '.*not a number"):
+        read_rows(str(path))
+
+
+def test_quotes_within_text_are_letters(tmp_path):
+    (tmp_path / "a.csv").write_text('confidence,hit,note\n0.5,1,a 5" pipe\n0.75,0,"two\nlines and ""quotes"""\n')
+    assert read_rows(str(tmp_path / "a.csv")).rows.n == 2

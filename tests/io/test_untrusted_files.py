@@ -147,10 +147,10 @@ def test_a_huge_text_in_an_archive_is_not_read():
             np.save(data, array)
             archive.writestr(f"{name}.npy", data.getvalue())
         header = BytesIO()
-        np.lib.format.write_array_header_1_0(header, {"descr": "<U250000000", "fortran_order": False, "shape": ()})
+        np.lib.format.write_array_header_1_0(header, {"descr": "<U100000000", "fortran_order": False, "shape": ()})
         with archive.open("note.npy", "w", force_zip64=True) as out:
             out.write(header.getvalue())
-            for _ in range(1000):
+            for _ in range(400):
                 out.write(bytes(1_000_000))
     code, err, peak = bpmcli("metrics", "a.npz", "--metric", "ece")
     assert code == 0, err
@@ -411,7 +411,7 @@ def test_tables_have_a_limited_number_of_columns(tmp_path, monkeypatch):
     monkeypatch.setattr("bpmcli.io.formats.record_batches.MOST_COLUMNS", 10)
     path = tmp_path / "a.csv"
     path.write_text(",".join(["label", *(f"prob_{i}" for i in range(10))]) + "\n" + ",".join(["1"] + ["0.1"] * 10))
-    with pytest.raises(DataError, match="has 11 columns, and at most 10 are read"):
+    with pytest.raises(DataError, match="has 11 columns, but at most 10 are read"):
         read_rows(str(path))
 
 

@@ -1,4 +1,4 @@
-"""Files as people have them: each layout with the command that reads it. docs/INPUTS.md shows the table."""
+"""Files as people have them: each layout with the command that reads it. docs/LAYOUTS.md shows the table."""
 
 from __future__ import annotations
 

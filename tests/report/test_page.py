@@ -111,7 +111,7 @@ def test_groups_and_repairs(run):
         "By site",
         "north",
         "south",
-        "What repair would buy",
+        "What a calibrator would gain",
         "fitted to val.csv",
         "bpm-averaged",
         "identity",
@@ -136,11 +136,31 @@ def test_nothing_is_written_when_nothing_could_be_read(run):
 def test_usage(run, monkeypatch):
     rows("a.csv")
     assert "report.html" in run("report", "a.csv", "-o", "report.txt", code=2).err
-    assert "other rows" in run("report", "a.csv", "-o", "r.html", "--calibration", "a.csv", code=2).err
+    assert "not among the inputs" in run("report", "a.csv", "-o", "r.html", "--calibration", "a.csv", code=2).err
     monkeypatch.setattr(page, "find_spec", lambda name: None)
-    assert "pip install 'bpmcli[report]'" in run("report", "a.csv", "-o", "r.html", code=2).err
+    assert "pip install jinja2" in run("report", "a.csv", "-o", "r.html", code=2).err
 
 
 @pytest.mark.parametrize(("value", "text"), [(0.5, "50.0 %"), (0.99999, "99.999 %"), (1.0, "100.0 %"), (None, "–")])
 def test_shares_near_one_keep_their_digits(value, text):
     assert page.percent(value) == text
+
+
+def test_a_calibration_file_that_does_not_suit_an_input_costs_only_the_repairs(run):
+    rows("a.csv")
+    rng = np.random.default_rng(0)
+    np.savez("three.npz", logits=rng.normal(size=(60, 3)), labels=rng.integers(0, 3, 60))
+    done = run("report", "a.csv", "three.npz", OVER, "-o", "r.html", "--calibration", VAL, *FAST)
+    text = Path("r.html").read_text()
+    assert "3 models" in done.err + done.out
+    assert "what a calibrator would gain is not known" in text  # three classes, ten classes
+    assert text.count("What a calibrator would gain") == 2
+    assert "nll-all is the log loss of all classes" in text
+
+
+@pytest.mark.parametrize(
+    ("names", "folder"),
+    [(["a/b/x.npz", "a/c/y.npz"], "a/"), (["/x.npz", "/y.npz"], ""), (["a/x.npz"], ""), (["a/x.npz", "y.npz"], "")],
+)
+def test_the_folder_that_all_inputs_share_is_named_once(names, folder):
+    assert page.common_folder(names) == folder

@@ -52,7 +52,7 @@ def tidy(found: Sequence[Compared], kind: str) -> list[dict[str, Any]]:
 
 
 def _described(one: Compared, rank_by: str, decides: bool) -> dict[str, Any]:
-    """One input as JSON holds it; `decides` where its figures justify a choice."""
+    """One input as JSON holds it; `decides` if its figures justify a choice."""
     decisive = [s for s in one.scores if s.score == rank_by]
     marked = {mark: [s.method for s in decisive if s.mark == mark] for mark in (BEST, CLOSE)}
     choice = {"by": rank_by, "best": marked[BEST], "not_significantly_worse": marked[CLOSE]}
@@ -130,7 +130,7 @@ def ranking(places: Sequence[Rank], contest: Contest, kind: str, rank_by: str, i
 
 
 def _ordered(scores: Sequence[CalibratorScore], rank_by: str) -> list[str]:
-    """Methods, the best first; those without a value last."""
+    """Methods, the best first; methods without a value come last."""
     own = [s for s in scores if s.score == rank_by]
     sign = -1.0 if rank_by == "kept" else 1.0
     return [s.method for s in sorted(own, key=lambda s: (s.value is None, sign * (s.value or 0.0)))]

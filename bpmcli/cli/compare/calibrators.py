@@ -1,4 +1,4 @@
-"""bpmcli compare calibrators: which one to use, judged on rows it was not fitted to."""
+"""bpmcli compare calibrators: which calibrator to use, judged on rows it was not fitted to."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bpmcli.cli.outcomes import Outcomes
 from bpmcli.errors import UsageError
 
 EXAMPLE = "bpmcli compare calibrators --calibration val.npz --evaluation test.npz"
-METRIC = only("metric", help={"metric": "Only this metric, beside brier, nll and kept; repeatable."})
+METRIC = only("metric", help={"metric": "Only this metric, beside the log losses, Brier scores and kept; repeatable."})
 
 
 @command
@@ -34,7 +34,7 @@ def compare_calibrators(
     details: Details,
     other: Other,
 ) -> int:
-    """Judge every calibrator on rows it was not fitted to: metrics, Brier score, log loss, predicted classes kept.
+    """Judge every calibrator on rows it was not fitted to: metrics, Brier score, log loss, share of classes kept.
 
     \b
       bpmcli compare calibrators --calibration val.npz --evaluation test.npz
@@ -71,7 +71,7 @@ def compare_calibrators(
 
 
 def _score_names(chosen: Metrics, rank_by: str | None) -> tuple[str, ...]:
-    """The scores to compute: the one that decides is always among them."""
+    """The scores to compute, always including the score that decides."""
     from bpmcli.core.compare.scores import ALL_CLASSES, PROPER, score_names
     from bpmcli.core.metrics import calibration_errors
 
@@ -100,7 +100,7 @@ def _compared(task: Any, todo: Sequence[Any], results: Any, outcomes: Outcomes) 
 
 
 def _pairs(inputs: list[str] | None, fair: FairComparison) -> list[Any]:
-    """Which file each calibrator is fitted to, and which one judges it."""
+    """Which file each calibrator is fitted to, and which file it is judged on."""
     from bpmcli.io.paths import expand
     from bpmcli.tasks.compare import FilePair
 
@@ -124,7 +124,7 @@ def _pairs(inputs: list[str] | None, fair: FairComparison) -> list[Any]:
 
 
 def _same_file(a: str, b: str) -> bool:
-    """The same name or the same bytes; unknown for standard input."""
+    """Whether two files have the same name or the same bytes; never true for standard input."""
     from bpmcli.io.params import checksum
     from bpmcli.io.paths import expand
 
@@ -138,7 +138,7 @@ def _note_missing(where: str, left_out: Sequence[str], scores: Sequence[Any], si
     """What is missing from the table, and why."""
     at = f"{where}: " if where else ""
     if left_out:
-        why = "they need the scores of all classes, and the input has only confidences"
+        why = "they need the scores of all classes, but the input has only confidences"
         console.note(f"{at}left out, because {why}: {', '.join(left_out)}")
     shown = {s.calibration_rows for s in scores}
     if sizes and (beyond := [str(n) for n in sizes if n not in shown]):

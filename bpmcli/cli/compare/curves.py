@@ -1,4 +1,4 @@
-"""bpmcli compare curves: the curve of every calibrator against a known true one."""
+"""bpmcli compare curves: the curve of every calibrator against a known true curve."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def compare_curves(
     details: Annotated[Details, without("binning")],
     other: Other,
 ) -> int:
-    """How far fitted curves are from the true one: EAD, and a paired test against bpm.
+    """Measure how far fitted curves are from the true curve: EAD, and a paired test against bpm.
 
     \b
       bpmcli compare curves --truth D1,D2,D3,D4,D5 -n 10000 --runs 100 -j 0

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 from bpmcli.cli import console
 from bpmcli.cli.compare.curves import JOBS, TIDY
 from bpmcli.cli.compare.simulated import check_targets, facts, records, run_draws, source_of_truths, write_tidy
-from bpmcli.cli.measurement_tables import measurements
+from bpmcli.cli.measurement_tables import labelled, measurements, outward
 from bpmcli.cli.options.command import command, only
 from bpmcli.cli.options.measuring import Details, Metrics, Pairs, Uncertainty
 from bpmcli.cli.options.reading import Input, OptionalInputs, Work
@@ -20,12 +20,15 @@ from bpmcli.errors import BpmError, UsageError
 
 SIZES = "2000"
 SHOWN = ("truth", "n", "metric", "tce", "mean", "bias", "sd", "rmse", "closest")
-METRIC = only("metric", help={"metric": "Only this metric; repeatable. Default: the paper's seven, with --truth all."})
+METRIC = only("metric", help={"metric": "Only this metric; repeatable. Default: the paper's seven; with --truth, all."})
 LEVEL = only(
     "interval",
     "resamples",
     "cluster",
-    help={"interval": "Level of the intervals of --paired.", "resamples": "Joint resamples of the rows behind them."},
+    help={
+        "interval": "Level of the intervals of --paired.",
+        "resamples": "Joint resamples of the rows for these intervals.",
+    },
     default={"interval": 0.95},
 )
 
@@ -54,7 +57,7 @@ def compare_metrics(
     details: Details,
     other: Other,
 ) -> int:
-    """Files side by side, or every metric against the exact error of simulated data.
+    """Show files side by side, or every metric against the exact error of simulated data.
 
     \b
       bpmcli compare metrics before.npz after.npz
@@ -82,17 +85,17 @@ def compare_metrics(
         raise UsageError("--plot needs --truth", "bpmcli metrics FILE --plot draws a file")
     if pairs.paired:
         return _paired(inputs, wanted, level, uncertainty.resamples, seed)
-    return _files(inputs, wanted, work.jobs)
+    return _files(inputs, wanted, work.jobs, verdict=not chosen.metric)
 
 
-def _files(inputs: Sequence[str], wanted: Wanted, jobs: int) -> int:
+def _files(inputs: Sequence[str], wanted: Wanted, jobs: int, verdict: bool) -> int:
     from bpmcli.engines.local import work
     from bpmcli.io.paths import expand
-    from bpmcli.tasks.measure import MeasureFile
+    from bpmcli.tasks.measure import MeasureFile, Requested
 
     items = expand(inputs)
     outcomes, found = Outcomes(len(items)), []
-    results = work(MeasureFile(wanted.read, wanted.names, wanted.options), items, jobs)
+    results = work(MeasureFile(wanted.read, wanted.names, wanted.options, Requested(verdict=verdict)), items, jobs)
     for position, done in outcomes.good([item.path for item in items], results, "measuring"):
         for one in done:
             console.show_notices(one.notices, items[position].path)
@@ -100,18 +103,21 @@ def _files(inputs: Sequence[str], wanted: Wanted, jobs: int) -> int:
     if not found:
         return outcomes.finish()
     table = measurements(found, wide=True) if wanted.format == "csv" else _side_by_side(found, wanted.names)
-    show(wanted.format, table, {"schema": "bpmcli/comparison", "version": 1, "results": found})
+    show(wanted.format, table, {"schema": "bpmcli/comparison", "version": 1, "results": [outward(r) for r in found]})
     tidy = [{"input": r["input"], "metric": m, "value": r["metrics"][m]["value"]} for r in found for m in wanted.names]
     write_tidy(wanted.target, tidy)
     return outcomes.finish()
 
 
 def _side_by_side(found: Sequence[Any], names: Sequence[str]) -> Table:
-    """A line per value, a column per input."""
+    """A line per value, a column per input; folders are left out of the head where the names differ without them."""
+    inputs = [str(r["input"]) for r in found]
+    ends = [name.rstrip("/").rpartition("/")[2] for name in inputs]
+    heads = ends if len(set(ends)) == len(ends) else inputs
     facts_ = {"n": "rows", "accuracy": "accuracy", "mean_confidence": "mean confidence", "saturated": "saturated"}
-    rows: list[list[Any]] = [[label, *(r[fact] for r in found)] for fact, label in facts_.items()]
+    rows: list[list[Any]] = [[labelled(found[0], label), *(r[fact] for r in found)] for fact, label in facts_.items()]
     rows += [[name, *(r["metrics"][name]["value"] for r in found)] for name in names]
-    return Table(["", *(r["input"] for r in found)], rows)
+    return Table(["", *heads], rows, [f"{r['input']}: {r['verdict']['sentence']}" for r in found if "verdict" in r])
 
 
 def _paired(inputs: Sequence[str], wanted: Wanted, level: float, resamples: int, seed: int) -> int:

@@ -39,9 +39,9 @@ def compare_samples(
     details: Annotated[Details, without("binning")],
     other: Other,
 ) -> int:
-    """Rows that each method needs for a given error.
+    """Estimate how many rows each method needs for a given error.
 
-    The paper claims that bpm needs 3/B of the rows of histogram binning with B bins; this checks it.
+    The paper claims that bpm needs 3/B as many rows as histogram binning with B bins; this command checks the claim.
 
     \b
       bpmcli compare samples --truth D1,D5 --error 0.02 -j 0
@@ -59,7 +59,7 @@ def compare_samples(
     methods = tuple(curve_methods(calibrators.method or [*curve_methods(), *HISTOGRAMS]))
     source = source_of_truths(truths, read.resolve(), seed)
     bound = sufficient_rows(PARAMETERS, error, delta)
-    # The size at which the paper promises the error is tried too, to check the promise.
+    # The number of rows that should suffice according to the paper is tried too.
     tried = sorted({*sizes, bound}) if bound <= max(sizes) else sizes
     task = FitDraw(source, methods, options)
     setting = {"of": "curves", "methods": methods, "options": repr(options), "seed": seed}

@@ -23,7 +23,7 @@ def source_of_truths(truths: Truths, read: Any, seed: int) -> Any:
 
 
 def fit_options(details: Details) -> Any:
-    """Options of the calibrators; the metrics' bins are those of histogram binning."""
+    """Options of the calibrators; --n-bins sets the bins of histogram binning."""
     from bpmcli.core.calibrators import FitOptions
 
     return FitOptions(details.resolve(), n_bins=details.n_bins)
@@ -56,7 +56,7 @@ def run_draws(task: Any, todo: Sequence[Any], jobs: int, resume: str | None, set
 
 def facts(source: Any, p: float = 1.0) -> list[dict[str, Any]]:
     """Every truth with its exact error, as JSON holds it."""
-    from bpmcli.core.curves.density import BetaDensity
+    from bpmcli.core.curves.tce import BetaDensity
 
     out = []
     for truth in source.truths.values():
@@ -71,7 +71,7 @@ def records(scores: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def check_targets(output: Output) -> None:
-    """Refuse formats that cannot be written before the work begins."""
+    """Raise UsageError, before the work begins, for a format that cannot be written."""
     from bpmcli.io.formats import suffix_of, writers
 
     if output.output and suffix_of(output.output) not in (".json", *writers()):

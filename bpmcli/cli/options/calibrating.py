@@ -1,12 +1,13 @@
 """Which calibrators, how they are applied, and how they are compared."""
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 
 from bpmcli.cli.options.checks import one_of, share, whole
 from bpmcli.cli.options.command import under
 from bpmcli.errors import UsageError
+from bpmcli.record import Record
 
 FOLDS, REPEATS, JACKKNIFE = 5, 4, 10
 """Folds and repeats of a cross-validation; folds of separate evaluation rows, for standard errors."""
@@ -14,7 +15,7 @@ MOST_FOLDS, MOST_REPEATS = 1000, 1000
 
 
 @under("Calibrator")
-class Calibrators(NamedTuple):
+class Calibrators(Record):
     """Which calibrators to fit."""
 
     method: Annotated[
@@ -28,7 +29,7 @@ class Calibrators(NamedTuple):
     ] = "newton"
 
     def resolve(self, variant: str) -> tuple[str, bool]:
-        """The one method to fit, and whether it needs whole distributions; the other options must go with it."""
+        """The method to fit, and whether it needs whole distributions. Raises UsageError if options contradict it."""
         from bpmcli.core.calibrators import METHODS, method_named
         from bpmcli.core.calibrators.base import PAPER
         from bpmcli.core.compare.choice import AUTO
@@ -52,14 +53,14 @@ class Calibrators(NamedTuple):
 
 
 @under("Calibration")
-class Applying(NamedTuple):
+class Applying(Record):
     """How calibrated values are written."""
 
     allow_argmax_change: Annotated[
         bool, typer.Option("--allow-argmax-change", help="Let the predicted class change.")
     ] = False
     as_: Annotated[
-        str | None, typer.Option("--as", metavar="KIND", help="probs: write probabilities in place of logits.")
+        str | None, typer.Option("--as", metavar="KIND", help="'probs' writes probabilities in place of logits.")
     ] = None
 
     def resolve(self) -> bool:
@@ -70,12 +71,14 @@ class Applying(NamedTuple):
 
 
 @under("Fair comparison")
-class FairComparison(NamedTuple):
+class FairComparison(Record):
     """On which rows calibrators are fitted and judged."""
 
     calibration: Annotated[
         list[str] | None,
-        typer.Option("--calibration", metavar="FILE", help="Fit on this file; repeatable, one --evaluation each."),
+        typer.Option(
+            "--calibration", metavar="FILE", help="Fit on this file; repeatable, with one --evaluation for each."
+        ),
     ] = None
     evaluation: Annotated[
         list[str] | None, typer.Option("--evaluation", metavar="FILE", help="Judge on this file.")
@@ -86,7 +89,7 @@ class FairComparison(NamedTuple):
             "--rank-by",
             metavar="SCORE",
             show_default="nll-all, or nll if not all classes are known",
-            help="The score that decides; a learning curve shows it.",
+            help="The score that ranks the calibrators; a learning curve shows it.",
         ),
     ] = None
     folds: Annotated[
@@ -95,7 +98,7 @@ class FairComparison(NamedTuple):
             "--folds",
             metavar="N",
             show_default=f"{FOLDS}; {JACKKNIFE} with --evaluation",
-            help="Folds of the cross-validation, stratified by correct and wrong.",
+            help="Folds of the cross-validation; correct and wrong rows are spread evenly.",
         ),
     ] = None
     repeats: Annotated[
@@ -104,9 +107,12 @@ class FairComparison(NamedTuple):
             "--repeats", metavar="N", show_default=str(REPEATS), help="Repeat the cross-validation with new folds."
         ),
     ] = None
-    in_sample: Annotated[bool, typer.Option("--in-sample", help="Judge on the fitted rows; the table says so.")] = False
+    in_sample: Annotated[
+        bool, typer.Option("--in-sample", help="Judge on the rows that were fitted; the table says so.")
+    ] = False
     learning_curve: Annotated[
-        str | None, typer.Option("--learning-curve", metavar="N,N,…", help="Calibration sets of these sizes.")
+        str | None,
+        typer.Option("--learning-curve", metavar="N,N,…", help="Show the score for calibration sets of these sizes."),
     ] = None
 
     def resolve(self, cross_validated: bool) -> tuple[int, int, tuple[int, ...]]:
@@ -127,14 +133,16 @@ class FairComparison(NamedTuple):
 
 
 @under("Goal")
-class Accuracy(NamedTuple):
+class Accuracy(Record):
     """The error that `compare samples` looks for."""
 
     error: Annotated[
         float,
         typer.Option("--error", metavar="X", help="Error to reach: mean |estimated - true| over the confidences."),
     ] = 0.02
-    delta: Annotated[float, typer.Option("--delta", metavar="X", help="Share of runs that may miss it.")] = 0.05
+    delta: Annotated[float, typer.Option("--delta", metavar="X", help="Share of runs that may exceed this error.")] = (
+        0.05
+    )
 
     def resolve(self) -> tuple[float, float]:
         """Error and share, checked."""

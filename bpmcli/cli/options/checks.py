@@ -7,7 +7,7 @@ from math import isfinite
 from bpmcli.errors import UsageError
 
 HIGHEST_LEVEL = 0.9999
-"""A few thousand resamples cannot tell rarer cases apart."""
+"""A few thousand resamples cannot resolve higher levels."""
 
 
 def whole(option: str, value: int, least: int, most: int | None = None, hint: str | None = None) -> int:

@@ -1,17 +1,18 @@
 """Where a CI system looks for results."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 
 from bpmcli.cli.options.command import under
 from bpmcli.cli.options.measuring import Gate
+from bpmcli.record import Record
 
 
 @under(Gate.heading)  # type: ignore[attr-defined]
-class Ci(NamedTuple):
-    """Results for CI systems, beside those on standard output."""
+class Ci(Record):
+    """Results for CI systems, in addition to standard output."""
 
     junit: Annotated[
         str | None,
@@ -35,7 +36,7 @@ class Ci(NamedTuple):
         gates: Sequence[Any],
         measured: Sequence[Any] = (),
     ) -> None:
-        """Writes what was asked for, and what the CI system around this process shows by itself."""
+        """Writes the JUnit file that was asked for, and what GitHub Actions shows if the command runs there."""
         import os
 
         if self.junit:

@@ -6,15 +6,16 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from functools import wraps
-from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand
 
 from bpmcli.errors import UsageError
+from bpmcli.record import Record
 
 OTHER = "Other"
-"""Heading of what belongs nowhere else, --help among it; always the last one."""
+"""Heading of options that belong nowhere else, such as --help; always the last heading."""
 
 
 Group = TypeVar("Group", bound=type)
@@ -30,8 +31,8 @@ def under(heading: str) -> Callable[[Group], Group]:
     return give
 
 
-class Use(NamedTuple):
-    """What a command takes from a group, and what differs from the group's own declaration."""
+class Use(Record):
+    """The options that a command takes from a group, and their differences from the group's own declaration."""
 
     names: frozenset[str]
     """The options to take; empty for all of them."""
@@ -55,7 +56,7 @@ def without(*names: str, help: Mapping[str, str] | None = None, default: Mapping
 
 def command(function: Callable[..., int]) -> Callable[..., int]:
     """Expand parameters annotated with a group into that group's options."""
-    # Not get_type_hints: before 3.11 it wraps what defaults to None into Optional, and typer's marks are lost.
+    # Not get_type_hints: before 3.11 it wraps a type whose default is None in Optional and loses typer's annotations.
     signature = inspect.signature(function, eval_str=True)
     groups: dict[str, tuple[Any, list[str]]] = {}
     parameters: list[inspect.Parameter] = []
@@ -138,7 +139,7 @@ class GroupedCommand(TyperCommand):
 
 
 def unknown_command(given: str, known: Iterable[str], for_files: str) -> UsageError:
-    """The error for a command that does not exist: a similar one is suggested, or what can be done with a file."""
+    """The error for a command that does not exist: it suggests a similar command, or the commands for a file."""
     from os.path import exists
 
     from bpmcli.core.data.names import nearest

@@ -1,7 +1,7 @@
 """What is measured: metrics, how they are computed, their uncertainty, and gates on them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 
@@ -9,17 +9,18 @@ from bpmcli.cli.options.checks import digits, level, number, one_of, whole
 from bpmcli.cli.options.command import under
 from bpmcli.cli.options.reading import CLASSWISE
 from bpmcli.errors import UsageError
+from bpmcli.record import Record
 
 METRICS = "Metrics"
 MOST_BINS = 100_000
-"""More bins than this hold less than one row each in all but the largest files, and cost memory."""
+"""With more bins than this most bins are empty except in the largest files, and memory grows."""
 RESAMPLES = (20, 1_000_000)
-"""With fewer resamples the limits of an interval mean little; more take days."""
+"""Limits on the number of resamples: with fewer, an interval means little; more take days."""
 MOST_NOISE_RUNS = 100_000
 
 
 @under(METRICS)
-class Metrics(NamedTuple):
+class Metrics(Record):
     """Which metrics, and the bins behind them."""
 
     metric: Annotated[
@@ -28,16 +29,16 @@ class Metrics(NamedTuple):
     ] = None
     sort: Annotated[
         str | None,
-        typer.Option("--sort", metavar="METRIC", help="Rank the inputs by this metric, the best first, ties marked."),
+        typer.Option("--sort", metavar="METRIC", help="Rank the inputs by this metric, best first, and mark ties."),
     ] = None
     list_: Annotated[bool, typer.Option("--list", help="Explain every metric, then stop.")] = False
-    bins_table: Annotated[bool, typer.Option("--bins-table", help="Show the bins themselves.")] = False
+    bins_table: Annotated[bool, typer.Option("--bins-table", help="Show the bins of the reliability diagram.")] = False
     classwise: Annotated[bool, CLASSWISE] = False
 
     def resolve(
         self, default: Sequence[str] | None = None, more: Sequence[str] = (), known: Sequence[str] | None = None
     ) -> list[str]:
-        """Names of the metrics, each once: those asked for or the default, the one to rank by, and `more`.
+        """Names of the metrics, each once: the chosen or default metrics, the metric to rank by, and `more`.
 
         `known` are the metrics to choose from, if not all of them.
         """
@@ -62,17 +63,17 @@ class Metrics(NamedTuple):
 
 
 @under(METRICS)
-class Pairs(NamedTuple):
+class Pairs(Record):
     """Two models on the same rows."""
 
     paired: Annotated[
-        bool, typer.Option("--paired", help="Two files of the same rows: differences with intervals.")
+        bool, typer.Option("--paired", help="Compare two files of the same rows: differences with intervals.")
     ] = False
 
 
 @under("Uncertainty")
-class Uncertainty(NamedTuple):
-    """How far a value may be off by chance."""
+class Uncertainty(Record):
+    """How uncertain a value is."""
 
     interval: Annotated[
         float | None, typer.Option("--interval", metavar="LEVEL", help="Add confidence intervals, e.g. 0.95.")
@@ -81,7 +82,9 @@ class Uncertainty(NamedTuple):
     cluster: Annotated[
         str | None,
         typer.Option(
-            "--cluster", metavar="COLUMN", help="Rows with the same value here are not independent: resample clusters."
+            "--cluster",
+            metavar="COLUMN",
+            help="Rows with the same value in this column are not independent: resample them together.",
         ),
     ] = None
     noise_floor: Annotated[
@@ -98,7 +101,7 @@ class Uncertainty(NamedTuple):
 
 
 @under("Gate for CI (exit code 1, or 5 if inconclusive)")
-class Gate(NamedTuple):
+class Gate(Record):
     """Limits that fail a CI job."""
 
     fail_above: Annotated[
@@ -122,7 +125,7 @@ class Gate(NamedTuple):
         typer.Option(
             "--inconclusive",
             metavar="OUTCOME",
-            help="What --pass-below does when the rows cannot tell: pass or fail; by default exit code 5.",
+            help="Count an inconclusive --pass-below as 'pass' or 'fail'; by default it exits with 5.",
         ),
     ] = None
     gate_confidence: Annotated[
@@ -130,7 +133,7 @@ class Gate(NamedTuple):
         typer.Option(
             "--gate-confidence",
             metavar="LEVEL",
-            help="Fail only if the lower limit at LEVEL exceeds X, and how sure --pass-below is. Best with tce.",
+            help="How sure gates must be: --fail-above fails only if the lower limit exceeds X. Best with tce.",
         ),
     ] = None
     baseline: Annotated[str | None, typer.Option("--baseline", metavar="FILE", help="A saved run to compare with.")] = (
@@ -155,7 +158,7 @@ class Gate(NamedTuple):
         from bpmcli.cli.config import path_options
 
         paths = [(one.pattern, self._changed(one.changes(self))) for one in path_options()]
-        if not any(self) and not any(any(limits) for _, limits in paths):
+        if not any(self._asdict().values()) and not any(any(limits) for _, limits in paths):
             return Limits(interval=interval)
         above, below, rises, least = self._limits()
         if bool(rises or any(limits[2] for _, limits in paths)) != (self.baseline is not None):
@@ -170,7 +173,7 @@ class Gate(NamedTuple):
         return with_levels(limits, interval, self.gate_confidence)
 
     def _changed(self, changes: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The limits that change for some inputs; None for those that do not."""
+        """The limits that are different for some inputs; None for limits that are not."""
         names = ("fail_above", "pass_below", "max_increase", "fail_below")
         found = zip(names, self._replace(**changes)._limits(), strict=True)
         return tuple(limits if name in changes else None for name, limits in found)
@@ -188,7 +191,7 @@ class Gate(NamedTuple):
 
 
 @under("Details of metrics and curves (for experts)")
-class Details(NamedTuple):
+class Details(Record):
     """How metrics are computed and how the paper's curve is fitted; the defaults are the paper's."""
 
     n_bins: Annotated[
@@ -197,7 +200,7 @@ class Details(NamedTuple):
     binning: Annotated[
         str, typer.Option("--binning", metavar="KIND", help="Bins of equal mass or equal width: mass or width.")
     ] = "mass"
-    p: Annotated[float, typer.Option("--p", metavar="P", help="Power of the error.")] = 1.0
+    p: Annotated[float, typer.Option("--p", metavar="P", help="Exponent p of the error, (mean |gap|^p)^(1/p).")] = 1.0
     variant: Annotated[
         str, typer.Option(metavar="NAME", help="Follow the paper or the authors' published code: paper or authors.")
     ] = "paper"
@@ -207,7 +210,7 @@ class Details(NamedTuple):
     ] = None
     schemes: Annotated[str, typer.Option(metavar="N|all", help="How many bin counts of that range to use.")] = "11"
     density: Annotated[
-        str, typer.Option(metavar="NAME", help="Confidence distribution for TCE: beta or empirical.")
+        str, typer.Option(metavar="NAME", help="Confidence distribution for tce-bpm: beta or empirical.")
     ] = "beta"
 
     def resolve(self) -> Any:

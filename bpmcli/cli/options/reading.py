@@ -1,14 +1,15 @@
 """What is read and how: inputs, columns, groups of rows, many files, large files."""
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 
 from bpmcli.cli.options.checks import one_of, whole
 from bpmcli.cli.options.command import under
 from bpmcli.errors import UsageError
+from bpmcli.record import Record
 
-_INPUTS = typer.Argument(help="Files, globs, directories, or - for csv/jsonl on standard input.", metavar="INPUT...")
+_INPUTS = typer.Argument(help="Files, globs, directories, or - for standard input.", metavar="INPUT...")
 Inputs = Annotated[list[str], _INPUTS]
 OptionalInputs = Annotated[list[str] | None, _INPUTS]
 
@@ -18,7 +19,7 @@ MOST_JOBS = 1024
 
 
 @under(INPUT)
-class Input(NamedTuple):
+class Input(Record):
     """Which columns or arrays hold what."""
 
     logits: Annotated[str | None, typer.Option(metavar="KEY", help="Column or array of logits.")] = None
@@ -35,20 +36,24 @@ class Input(NamedTuple):
     ] = None
     lm_score: Annotated[
         str | None,
-        typer.Option(metavar="SCORE", help="Of lm-eval logs: acc, or acc_norm for likelihoods per character."),
+        typer.Option(metavar="SCORE", help="For lm-eval logs: acc, or acc_norm for likelihoods per character."),
     ] = None
     scale: Annotated[
-        str | None, typer.Option(metavar="SCALE", help="percent: probabilities and confidences run from 0 to 100.")
+        str | None, typer.Option(metavar="SCALE", help="'percent' if probabilities and confidences run from 0 to 100.")
     ] = None
     id: Annotated[
         str | None,
-        typer.Option("--id", metavar="KEY", help="Column that identifies a row: joins --label FILE, pairs --baseline."),
+        typer.Option(
+            "--id",
+            metavar="KEY",
+            help="Column that identifies a row: joins --label FILE, pairs rows with a --baseline.",
+        ),
     ] = None
     event: Annotated[bool, typer.Option("--event", help="Use P(y = 1) instead of the predicted class.")] = False
     skip_missing: Annotated[bool, typer.Option("--skip-missing", help="Skip rows with missing values.")] = False
 
     def resolve(self, group: str | None = None, cluster: str | None = None, keep_ids: bool = False) -> Any:
-        """The options of the readers; `group` is the column that divides the rows, `cluster` that of clusters."""
+        """The options of the readers; `group` is the column of groups, `cluster` the column of clusters."""
         from bpmcli.cli.config import path_options
         from bpmcli.io.layout import InputOptions
 
@@ -67,18 +72,29 @@ class Input(NamedTuple):
 
 
 @under(INPUT)
-class Correct(NamedTuple):
+class Correct(Record):
     """What counts as a correct row."""
 
     top_k: Annotated[
-        int, typer.Option("--top-k", metavar="K", help="Correct if the label is among the K most probable classes.")
+        int,
+        typer.Option(
+            "--top-k", metavar="K", help="A row is correct if its label is among the K most probable classes."
+        ),
     ] = 1
     unknown: Annotated[
         str | None,
-        typer.Option("--unknown", metavar="LABEL", help="Label of rows of no class: always wrong, reported apart."),
+        typer.Option(
+            "--unknown",
+            metavar="LABEL",
+            help="Label of rows that belong to no class: they count as wrong and are reported separately.",
+        ),
     ] = None
     multi_label: Annotated[
-        bool, typer.Option("--multi-label", help="A probability and a 0/1 for each label of a row; P(y = 1) of all.")
+        bool,
+        typer.Option(
+            "--multi-label",
+            help="Rows may have several labels: a probability and a 0/1 for each. Every label counts as an event.",
+        ),
     ] = False
 
     def resolve(self, options: Any) -> Any:
@@ -95,7 +111,7 @@ class Correct(NamedTuple):
 
 
 @under(INPUT)
-class InputCheck(NamedTuple):
+class InputCheck(Record):
     """Looking at an input before using it."""
 
     explain_input: Annotated[
@@ -104,7 +120,7 @@ class InputCheck(NamedTuple):
 
 
 @under("Groups")
-class Groups(NamedTuple):
+class Groups(Record):
     """How rows are divided into groups."""
 
     by: Annotated[str | None, typer.Option("--by", metavar="COLUMN", help="One result per value of this column.")] = (
@@ -117,25 +133,25 @@ class Groups(NamedTuple):
         typer.Option("--min-group", metavar="N", show_default="200", help="Smaller groups use the pooled calibrator."),
     ] = None
 
-    def resolve(self) -> Any:
-        """What makes a group; None where rows are not divided."""
+    def resolve(self, each_label: bool = False) -> Any:
+        """What makes a group; None if rows are not divided. `each_label`: labels are groups if nothing else is."""
         if self.by == "":
             raise UsageError("--by needs the name of a column", "--by COLUMN")
         if bool(self.by) + self.classwise + self.marginal > 1:
             raise UsageError("--by, --classwise and --marginal exclude each other", "keep one of them")
-        if not (self.by or self.classwise or self.marginal):
+        if not (self.by or self.classwise or self.marginal or each_label):
             if self.min_group is not None:
-                raise UsageError("--min-group needs --by, --classwise or --marginal", "leave it out")
+                raise UsageError("--min-group needs --by, --classwise, --marginal or --multi-label", "leave it out")
             return None
-        from bpmcli.core.calibrators.grouped import COLUMN, MARGINAL, MIN_GROUP, PREDICTED, Grouping
+        from bpmcli.core.calibrators.grouped import COLUMN, LABEL, MARGINAL, MIN_GROUP, PREDICTED, Grouping
 
         least = MIN_GROUP if self.min_group is None else whole("--min-group", self.min_group, 1)
-        kind = COLUMN if self.by else PREDICTED if self.classwise else MARGINAL
+        kind = COLUMN if self.by else PREDICTED if self.classwise else MARGINAL if self.marginal else LABEL
         return Grouping(kind, self.by, least)
 
 
 @under("Many or large inputs")
-class Work(NamedTuple):
+class Work(Record):
     """How many files and rows are processed, and where."""
 
     pool: Annotated[bool, typer.Option("--pool", help="Treat all inputs as one sample.")] = False
@@ -147,7 +163,7 @@ class Work(NamedTuple):
     summary: Annotated[
         bool, typer.Option("--summary", help="Reduce rows to a summary (automatic beyond 5 million rows).")
     ] = False
-    engine: Annotated[str, typer.Option(metavar="ENGINE", help="Run -j with local processes or dask.")] = "local"
+    engine: Annotated[str, typer.Option(metavar="ENGINE", help="Where to run: local (processes) or dask.")] = "local"
     scheduler: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS", help="Dask scheduler address; omit to start a local cluster."),

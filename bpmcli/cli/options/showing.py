@@ -1,20 +1,21 @@
 """Where results go and how they look."""
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 
 from bpmcli.cli.options.checks import one_of, whole
 from bpmcli.cli.options.command import OTHER, under
 from bpmcli.errors import UsageError
+from bpmcli.record import Record
 
 FORMATS = ("table", "json", "csv", "markdown")
 FORMATS_PER_INPUT = (*FORMATS, "jsonl")
-"""For a command whose inputs have a result each."""
+"""Formats of a command with one result per input."""
 
 
 @under("Output")
-class Output(NamedTuple):
+class Output(Record):
     """Files to write, and the format on standard output."""
 
     output: Annotated[
@@ -40,11 +41,11 @@ class Output(NamedTuple):
 AXES = ("confidence", "log-odds")
 THEMES = ("light", "dark")
 SMALLEST, LARGEST = 1.0, 100.0
-"""Inches of a picture's side."""
+"""Shortest and longest side of a picture, in inches."""
 
 
 @under("Pictures")
-class Picture(NamedTuple):
+class Picture(Record):
     """Reliability diagrams in the terminal and in files."""
 
     diagram: Annotated[
@@ -75,7 +76,7 @@ class Picture(NamedTuple):
         return format_ == "table" and sys.stdout.isatty()
 
     def resolve(self, drawn: bool) -> Any:
-        """The style of a picture, if one is drawn; what is wrong is refused in any case."""
+        """The style of a picture. Raises UsageError for wrong options even if no picture is drawn."""
         if self.axis is not None:
             one_of("--axis", self.axis, AXES)
         theme, size = one_of("--theme", self.theme, THEMES), _size(self.size)
@@ -100,7 +101,7 @@ def _size(text: str | None) -> tuple[float, float] | None:
 
 
 @under(OTHER)
-class Other(NamedTuple):
+class Other(Record):
     """What concerns every command."""
 
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of all random numbers.")] = 0

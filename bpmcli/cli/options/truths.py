@@ -1,19 +1,20 @@
 """Simulated data whose true calibration curve is known."""
 
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
 from bpmcli.cli.options.checks import whole
 from bpmcli.cli.options.command import under
 from bpmcli.errors import UsageError
+from bpmcli.record import Record
 
 TRUTH = "Known truth"
 MOST_ROWS, MOST_SIZES, MOST_RUNS = 10_000_000, 1000, 100_000
 
 
 @under(TRUTH)
-class Truths(NamedTuple):
+class Truths(Record):
     """Which truths, and how many data sets are drawn from them."""
 
     truth: Annotated[
@@ -26,7 +27,7 @@ class Truths(NamedTuple):
     ] = None
     density_from: Annotated[
         str | None,
-        typer.Option("--density-from", metavar="FILE", help="Draw confidences from those of this file."),
+        typer.Option("--density-from", metavar="FILE", help="Take the distribution of confidence from this file."),
     ] = None
     rows: Annotated[
         str | None,
@@ -50,21 +51,21 @@ class Truths(NamedTuple):
         return parse_sizes("-n", self.rows or usual)
 
     def refuse(self) -> None:
-        """Refuse options that have a meaning only with --truth."""
+        """Raise UsageError for options that need --truth."""
         for option, value in (("--density-from", self.density_from), ("-n", self.rows), ("--resume", self.resume)):
             if value is not None:
                 raise UsageError(f"{option} needs --truth", "bpmcli compare metrics --truth D1")
 
 
 @under(TRUTH)
-class CustomTruth(NamedTuple):
+class CustomTruth(Record):
     """A truth other than the paper's."""
 
     curve: Annotated[
         str | None, typer.Option("--curve", metavar="FAMILY:P,…", help="True curve, e.g. logit-logit:-0.88,0.49.")
     ] = None
     beta: Annotated[
-        str | None, typer.Option("--beta", metavar="A1,A2", help="Beta distribution of its confidences.")
+        str | None, typer.Option("--beta", metavar="A1,A2", help="Beta distribution of the confidences.")
     ] = None
 
 
@@ -86,7 +87,7 @@ def parse_sizes(option: str, text: str) -> list[int]:
 
 
 def _ladder(low: int, high: int, step: str | None = None) -> list[int]:
-    """Sizes from low to high; one more than allowed at most, however long the range."""
+    """Sizes from low to high, at most one more than is allowed, however long the range."""
     if step is None or not step.startswith("x"):
         width = low if step is None else int(step)
         return list(range(low, high + 1, width)[: MOST_SIZES + 1]) if width > 0 else []

@@ -1,4 +1,4 @@
-"""Every calibrator. A new one is a file here: whatever it registers with `@method` is found by itself."""
+"""All calibrators. Each file in this folder that uses `@method` is found automatically."""
 
 import importlib
 import pkgutil
@@ -17,7 +17,7 @@ from bpmcli.core.calibrators.registry import (
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
 
-# Lists show calibrators of confidences first, then those of whole distributions.
+# Lists show calibrators of confidences first, then whole-distribution calibrators.
 _ordered = sorted(METHODS.items(), key=lambda item: item[1].needs_distribution)
 METHODS.clear()
 METHODS.update(_ordered)

@@ -9,10 +9,8 @@ import numpy as np
 
 from bpmcli.core.calibrators.base import Calibrator
 from bpmcli.core.calibrators.registry import FitOptions, Fitted, method
-from bpmcli.core.curves.averaged.band import curve_draws
-from bpmcli.core.curves.averaged.curve import AveragedCurve
-from bpmcli.core.curves.averaged.mixture import fit_averaged
-from bpmcli.core.curves.averaged.monotone import Stretch
+from bpmcli.core.curves.averaged.curve import AveragedCurve, Stretch
+from bpmcli.core.curves.averaged.mixture import curve_draws, fit_averaged
 from bpmcli.core.curves.averaged.shapes import ENDS, SHAPES, Component
 from bpmcli.core.curves.averaged.tce import tce_averaged
 from bpmcli.core.curves.families import Pair
@@ -25,7 +23,7 @@ SLOTS = 4
 
 @dataclass(frozen=True)
 class Averaged(Calibrator):
-    """Σ w_k g_k. Parameters of all components in one row: four for a formula; shift, slopes and end of `bends`."""
+    """Σ w_k g_k. `thetas` joins the parameters of all components: four per formula; shift, slopes, end for `bends`."""
 
     shapes: tuple[str, ...]
     ends: tuple[str, ...]
@@ -50,7 +48,7 @@ class Averaged(Calibrator):
             raise DataError("flat_log_odds and flat_eta of the averaged curve do not fit together", "fit again")
 
     def is_sound(self) -> bool:
-        """Nor does it fall, where components change or between."""
+        """Load check: the curve does not fall either, neither at the points where components change nor between."""
         x = np.unique(np.concatenate([self.knots, self.flat_log_odds, np.linspace(-40.0, 40.0, 801), [-700.0, 700.0]]))
         g, miss = self(x)
         return super().is_sound() and bool(np.all(np.diff(g) >= -1e-9) and np.all(np.diff(miss) <= 1e-9))
@@ -58,12 +56,12 @@ class Averaged(Calibrator):
     @property
     def _sizes(self) -> list[int]:
         bends = len(self.knots) + 2
-        kinds = zip(self.shapes, self.ends, strict=False)  # whether they fit together is checked elsewhere
+        kinds = zip(self.shapes, self.ends, strict=False)  # __post_init__ checks whether they fit together
         return [bends + (end != "") if shape == "bends" else SLOTS for shape, end in kinds]
 
     @cached_property
     def curve(self) -> AveragedCurve:
-        """The same as a curve."""
+        """The calibrator's curve."""
         components, start = [], 0
         for shape, end, size in zip(self.shapes, self.ends, self._sizes, strict=True):
             stop = start + size
@@ -76,7 +74,7 @@ class Averaged(Calibrator):
 
 
 def calibrator_of(curve: AveragedCurve) -> Averaged:
-    """The curve's parameters, flat."""
+    """The calibrator that holds the curve's parameters."""
     components = curve.components
     return Averaged(
         tuple(m.shape for m in components),
@@ -94,11 +92,11 @@ def posterior_draws(rows: Rows, log_odds: Floats, runs: int, rng: np.random.Gene
 
 
 @method(
-    "bpm-averaged", "curve shapes as priors, averaged by their evidence", "bpmcli; MacKay 1992", Averaged,
+    "bpm-averaged", "Bayesian average over curve shapes", "bpmcli; MacKay 1992", Averaged,
     posterior_draws,
 )  # fmt: skip
 def fit(rows: Rows, options: FitOptions) -> Fitted:
-    """See `core.averaged`; the report says which shapes carried weight, and the curve in a sentence."""
+    """See `core.curves.averaged`; the report has the weights of the shapes and describes the curve in a sentence."""
     sample = rows.sample
     curve = fit_averaged(sample)
     report = {

@@ -1,4 +1,4 @@
-"""Whole distributions by an average of maps, from leaving them alone to a full matrix with bent log-probabilities."""
+"""An average of maps of whole distributions, from the identity to a full matrix with bent log-probabilities."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from bpmcli.core.calibrators.base import DistributionCalibrator
-from bpmcli.core.calibrators.linear.components import Component, fit_components
+from bpmcli.core.calibrators.linear.components import LinearComponent, fit_components
 from bpmcli.core.calibrators.linear.event_curve import CURVES, EventCurve, fit_curves, mixed
 from bpmcli.core.calibrators.linear.floor import Start, fit_start
-from bpmcli.core.calibrators.linear.forms import FUNCTIONS, Chunk, Chunks, Form, shapes_of, softmax
+from bpmcli.core.calibrators.linear.forms import FUNCTIONS, SMALLEST_REST, Chunks
 from bpmcli.core.calibrators.linear.stack import (
     FOLDS,
     held_out_curves,
@@ -22,7 +22,7 @@ from bpmcli.core.calibrators.linear.stack import (
     prior_counts,
     stack_weights,
 )
-from bpmcli.core.calibrators.linear.table import Table, mapped
+from bpmcli.core.calibrators.linear.table import TrainingRows, mapped
 from bpmcli.core.calibrators.registry import FitOptions, Fitted, method
 from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import Floats
@@ -32,14 +32,14 @@ TRACE = 1e-6
 """Uniform part of the unchanged distribution, so that no log loss is infinite."""
 
 STACK_VALUES = 1 << 21
-"""Scores beyond which evenly spaced rows stand for all while floor, precisions and weights are fitted."""
+"""With more scores than this, floor, precisions and weights are fitted to evenly spaced rows."""
 
 
 @dataclass(frozen=True)
 class AveragedMatrix(DistributionCalibrator):
-    """A weighted sum of the distribution itself, of the one after floor and temperature, and of a linear map of it.
+    """A weighted sum of the unchanged distribution, that after floor and temperature, and a linear map of the latter.
 
-    For two classes the curves of `linear.event_curve` join in, with the weight `curve` together.
+    For two classes the curves of `linear.event_curve` are averaged in as well; `curve` is their common weight.
 
     The table has one row for each class: its row of W (or its entry of a diagonal), its shift, and the coefficients of
     the functions ψ of `linear.forms`. All of them are zero at the identity map.
@@ -76,12 +76,12 @@ class AveragedMatrix(DistributionCalibrator):
         return len(self.table)
 
     @cached_property
-    def _table(self) -> Floats:
-        return np.array(self.table)
-
-    @cached_property
-    def _form(self) -> Form:
-        return Form(len(self.table), len(self.table[0]) > 2 + FUNCTIONS, FUNCTIONS)
+    def _map(self) -> tuple[Floats, Floats, Floats]:
+        """I + W (or its diagonal, as a column), the shifts as a column, and the coefficients of ψ, each as a column."""
+        table = np.array(self.table)
+        slopes = table.shape[1] - 1 - FUNCTIONS
+        w = table[:, :slopes] + (np.eye(slopes) if slopes > 1 else 1.0)
+        return w, table[:, slopes : slopes + 1], table[:, slopes + 1 :].T[:, :, None]
 
     def log_probabilities(self, logits: Floats) -> Floats:
         return mapped(logits, self.probabilities)
@@ -89,35 +89,55 @@ class AveragedMatrix(DistributionCalibrator):
     def probabilities(self, x: Floats) -> Floats:
         """The averaged probabilities of log-probabilities x (both classes × rows)."""
         scaled, z = Start(self.floor, -math.log(self.temperature), self.uniform).scores(x)
-        chunk = Chunk(z, shapes_of(z, scaled), np.empty(0, dtype=np.int64), None)
-        total, _ = softmax(self._form.map(self._table, chunk))
-        total *= self.linear
-        scaled *= self.scaled
-        total += scaled
+        total = self._linear(z, scaled) if self.linear else np.zeros_like(x)
+        if self.scaled:
+            scaled *= self.scaled
+            total += scaled
         if self.curve:
             total += self.curve * EventCurve(self.curve_log_odds, self.curve_eta).probabilities(x)
         if self.unchanged:
             unchanged = np.exp(x)
             unchanged += TRACE / x.shape[0]
-            unchanged *= self.unchanged
+            unchanged *= self.unchanged / (1.0 + TRACE)
             total += unchanged
-        total /= total.sum(axis=0)
         return total
+
+    def _linear(self, z: Floats, p: Floats) -> Floats:
+        """The linear map's share of the average, from z = log p (both classes × rows).
+
+        The same as `Form.map` and `softmax`, with fewer passes over the chunk.
+        """
+        w, shifts, (product, complement, square) = self._map
+        eta: Floats = w @ z if w.shape[1] > 1 else w * z
+        eta += shifts
+        # ψ = p log p and (log p)²/10 have the factor z in common.
+        bent = p * product
+        bent += z * (square / 10.0)
+        bent *= z
+        eta += bent
+        np.subtract(1.0, p, out=bent)
+        np.log(np.maximum(bent, SMALLEST_REST, out=bent), out=bent)
+        bent *= complement
+        eta -= bent
+        eta -= eta.max(axis=0)
+        np.exp(eta, out=eta)
+        eta *= self.linear / eta.sum(axis=0)
+        return eta
 
 
 @method(
     "averaged-matrix",
-    "average of maps of all classes, from leaving them alone to a full matrix",
+    "average of maps of all classes, from the identity to a full matrix",
     "bpmcli; Berta et al. 2025 (arXiv 2511.03685); MacKay 1992",
     AveragedMatrix,
 )
 def fit(rows: Rows, options: FitOptions) -> Fitted:
     """Floor and temperature, then components with priors centred on the identity, weighted by five-fold likelihood.
 
-    See `linear.floor`, `linear.components`, `linear.event_curve` and `linear.stack` for the steps. Deterministic: the
-    folds depend on the content of the rows alone.
+    See `linear.floor`, `linear.components`, `linear.event_curve` and `linear.stack` for the steps. The fit
+    is deterministic: its folds depend only on the content of the rows.
     """
-    table = Table.of(rows, "averaged-matrix")
+    table = TrainingRows.of(rows, "averaged-matrix")
     step = max(1, -(-table.x.size // STACK_VALUES))
     few = table if step == 1 else table.take(np.arange(0, table.rows, step))
     start = fit_start(few, table.n)
@@ -126,7 +146,7 @@ def fit(rows: Rows, options: FitOptions) -> Fitted:
     linear = fit_components(scored, chunks)
     two = few.classes == 2
     if two:
-        linear = linear[-1:]  # the curves do what the stiffer maps are for
+        linear = linear[-1:]  # the curves replace the stiffer maps
     curves = fit_curves(few, start) if two else ()
     weights = _weights(few, start, scored, linear, table.n)
     if step > 1:
@@ -137,7 +157,9 @@ def fit(rows: Rows, options: FitOptions) -> Fitted:
     return Fitted(calibrator, _report(table, calibrator, dict(zip(names, weights.tolist(), strict=True))))
 
 
-def _weights(table: Table, start: Start, scored: Table, linear: list[Component], n: float) -> Floats:
+def _weights(
+    table: TrainingRows, start: Start, scored: TrainingRows, linear: list[LinearComponent], n: float
+) -> Floats:
     """Weights of `unchanged`, `temperature`, the linear components and, for two classes, the curves."""
     two = table.classes == 2
     counts = prior_counts(n, len(linear) + (len(CURVES) if two else 0))
@@ -150,7 +172,9 @@ def _weights(table: Table, start: Start, scored: Table, linear: list[Component],
     return stack_weights(np.stack(found), table.weights, counts)
 
 
-def _calibrator(start: Start, linear: list[Component], weights: Floats, curves: Sequence[EventCurve]) -> AveragedMatrix:
+def _calibrator(
+    start: Start, linear: list[LinearComponent], weights: Floats, curves: Sequence[EventCurve]
+) -> AveragedMatrix:
     """The linear components become one map, with the average of their parameters: one product at `apply`."""
     own, others = weights[2 : 2 + len(linear)], weights[2 + len(linear) :]
     share, curved = float(own.sum()), float(others.sum())
@@ -163,7 +187,7 @@ def _calibrator(start: Start, linear: list[Component], weights: Floats, curves: 
     )  # fmt: skip
 
 
-def _report(table: Table, calibrator: AveragedMatrix, components: dict[str, float]) -> dict[str, Any]:
+def _report(table: TrainingRows, calibrator: AveragedMatrix, components: dict[str, float]) -> dict[str, Any]:
     """Weights, floor and temperature, and the log loss before and after on the rows of the fit."""
     before = after = total = 0.0
     for x, labels, weights in table.chunks():

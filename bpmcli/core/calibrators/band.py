@@ -52,7 +52,8 @@ def curve_band(
     entry = method_named(method)
     if entry.needs_distribution:
         raise DataError(
-            f"a band needs a curve over the confidence, and {method} works on all classes", "leave --interval out"
+            f"a confidence band needs a curve of the confidence, but {method} maps the scores of all classes",
+            "leave --interval out",
         )
     x = np.log(GRID) - np.log1p(-GRID)
     g, rng = fitted(x)[0], np.random.default_rng(seed)
@@ -70,7 +71,7 @@ def curve_band(
         except BpmError:
             continue
     if len(drawn) < max(2, runs // 2):
-        raise FitError(f"{method} could be fitted to {len(drawn)} of {runs} resamples only", "leave --interval out")
+        raise FitError(f"{method} could be fitted to only {len(drawn)} of {runs} resamples", "leave --interval out")
     values = np.array(drawn)
     limits = np.array([bias_corrected(values[:, i], float(centre[i]), level) for i in range(x.size)])
     low, high = np.clip(limits.T + (g - centre), 0.0, 1.0)
@@ -78,5 +79,5 @@ def curve_band(
 
 
 def _rising(low: Floats, high: Floats) -> tuple[list[float], list[float]]:
-    """The narrowest band around these limits whose ends do not fall, since the curve does not fall either."""
+    """The narrowest band around these limits that does not fall, because the curve does not fall either."""
     return np.minimum.accumulate(low[::-1])[::-1].tolist(), np.maximum.accumulate(high).tolist()

@@ -20,11 +20,11 @@ PAPER = "bpm"
 """The method whose curve family can be chosen."""
 
 LARGEST = 1e100
-"""No fit gives parameters near this size, and products of larger ones overflow."""
+"""No fit gives parameters near this size, and products of larger numbers overflow."""
 
 LEAST = 1e-15
-"""No probability that a calibrator hands out falls below this: a wrong label costs at most 34.5 nats, never an infinite
-log loss. It is the smallest round number that float64 can still subtract from 1."""
+"""No probability that a calibrator returns falls below this, so a wrong label costs at most 34.5 nats and never an
+infinite log loss. It is the smallest round number that float64 can still subtract from 1."""
 
 PROBES = np.concatenate([np.linspace(-40.0, 40.0, 81), [-700.0, 700.0]])
 """Log-odds at which loaded parameters are tried out."""
@@ -48,7 +48,7 @@ class Calibrator:
         raise NotImplementedError
 
     def probabilities_within(self, log_odds: Floats, least: float = LEAST) -> Pair:
-        """(g, 1 − g) as probabilities that are handed out: neither is below `least`. The identity changes nothing."""
+        """(g, 1 − g) as they are returned to users: neither is below `least`. The identity changes nothing."""
         g, miss = self(log_odds)
         if not self.bounded:
             return g, miss
@@ -61,7 +61,7 @@ class Calibrator:
     def parameters(self) -> dict[str, Any]:
         """The fields as JSON stores them: numbers, strings and (nested) lists.
 
-        A field that has its default is left out, as in files from before there was such a field.
+        A field that has its default is left out, as in files from releases that did not have the field.
         """
         values = {f.name: (getattr(self, f.name), f.default) for f in fields(self)}
         return {name: _plain(value) for name, (value, default) in values.items() if value != default}
@@ -111,7 +111,7 @@ class DistributionCalibrator(Calibrator):
     needs_distribution: ClassVar[bool] = True
     spreads: ClassVar[bool] = False
     keeps_order: ClassVar[bool] = False
-    """True promises that the order of the classes never changes; the load check and the law tests hold it to that."""
+    """True promises that the order of the classes never changes; the load check and the law tests check the promise."""
 
     @property
     def n_classes(self) -> int | None:
@@ -126,7 +126,7 @@ class DistributionCalibrator(Calibrator):
         """The same, after checking that the scores have as many classes as the parameters."""
         wanted, found = self.n_classes, logits.shape[1]
         if wanted is not None and wanted != found:
-            raise DataError(f"the calibrator was fitted to {wanted} classes, and this input has {found}", "fit again")
+            raise DataError(f"the calibrator was fitted to {wanted} classes, but this input has {found}", "fit again")
         return self.log_probabilities(logits)
 
     def __call__(self, log_odds: Floats) -> Pair:

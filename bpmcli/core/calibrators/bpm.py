@@ -14,14 +14,14 @@ from bpmcli.core.curves.bpm import fit_bpm
 from bpmcli.core.curves.families import BETA, FAMILIES, Curve, Pair, family_named
 from bpmcli.core.data.notices import notice
 from bpmcli.core.data.rows import Rows
-from bpmcli.core.data.sample import Floats, sigmoid
+from bpmcli.core.data.sample import Floats, sigmoid_pair
 from bpmcli.core.metrics.definitions import tce_of_fit
 from bpmcli.errors import DataError
 
 
 @dataclass(frozen=True)
 class Bpm(Calibrator):
-    """A curve of the paper's family, g(s) = 1 / (1 + s^−α (1−s)^β e^c), or of another in `core.families`."""
+    """A curve of the paper's family, g(s) = 1 / (1 + s^−α (1−s)^β e^c), or of another in `core.curves.families`."""
 
     curve: Curve
 
@@ -92,10 +92,10 @@ class Identity(Calibrator):
     bounded: ClassVar[bool] = False
 
     def __call__(self, log_odds: Floats) -> Pair:
-        return sigmoid(log_odds), sigmoid(-log_odds)
+        return sigmoid_pair(log_odds)
 
 
-@method("identity", "the confidence as it is", "-", Identity)
+@method("identity", "the confidence unchanged", "-", Identity)
 def fit_identity(rows: Rows, options: FitOptions) -> Fitted:
     """Nothing to fit."""
     return Fitted(Identity())

@@ -8,7 +8,7 @@ import numpy as np
 
 from bpmcli.core.calibrators.linear.affine import FINITE, Affine, fit_affine, nested
 from bpmcli.core.calibrators.linear.forms import Form
-from bpmcli.core.calibrators.linear.table import Table
+from bpmcli.core.calibrators.linear.table import TrainingRows
 from bpmcli.core.calibrators.registry import FitOptions, Fitted, method
 from bpmcli.core.data.rows import Rows
 
@@ -18,7 +18,7 @@ STRENGTH = 1e-3
 
 @dataclass(frozen=True)
 class Dirichlet(Affine):
-    """softmax(A log p + shifts): the posterior if log-probabilities come from one Dirichlet for each class."""
+    """softmax(A log p + shifts): the posterior of the class if the p of each class follow a Dirichlet distribution."""
 
     matrix: tuple[tuple[float, ...], ...]
     shifts: tuple[float, ...]
@@ -27,7 +27,7 @@ class Dirichlet(Affine):
 @method("dirichlet", "a full matrix, penalised off its diagonal", "Kull et al. 2019, NeurIPS", Dirichlet)
 def fit_dirichlet(rows: Rows, options: FitOptions) -> Fitted:
     """min of the mean log loss + λ Σ_{i≠j} A_ij² + μ Σ b_i², λ = μ = 0.001 (ODIR)."""
-    table = Table.of(rows, "dirichlet")
+    table = TrainingRows.of(rows, "dirichlet")
     form = Form(table.classes, matrix=True)
     tau = np.full(form.size, 2.0 * STRENGTH * table.n)
     tau[form.blocks["diagonal"]] = FINITE * table.n

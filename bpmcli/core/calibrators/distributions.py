@@ -11,16 +11,20 @@ from bpmcli.core.calibrators.spread import IN_PROPORTION, Spread
 from bpmcli.core.data.sample import Floats, Ints
 
 TRACE = 1e-12
-"""Enough to survive the rounding of the row's other entries, too little to matter."""
+"""Two probabilities whose ratio is this close to 1 are a tie: rounding alone can separate them."""
+
+LEAD = 1e-6
+"""Where the predicted class has to be put back on top, its probability is larger than the next one by this share: too
+little to matter, and enough to stay on top when the numbers are read as float32."""
 
 
 @dataclass(frozen=True)
 class CalibratedDistributions:
-    """Calibrated distributions, and how many of them put another class than the predicted one on top."""
+    """Calibrated distributions, and the number of rows in which the predicted class lost the top place."""
 
     probs: Floats
     below_runner_up: int
-    """Rows whose predicted class fell below another one, or would have and was raised."""
+    """Rows whose predicted class fell below another class, or would have fallen and was put back on top."""
 
 
 def calibrate_distributions(
@@ -31,12 +35,12 @@ def calibrate_distributions(
     allow_argmax_change: bool = False,
     spread: Spread = IN_PROPORTION,
 ) -> CalibratedDistributions:
-    """All classes by a calibrator of whole distributions; otherwise g(ŝ) on top and 1 − g(ŝ) spread over the others.
+    """Calibrated distributions: g(ŝ) for the predicted class, and 1 − g(ŝ) spread over the others.
 
-    The predicted class stays on top unless `allow_argmax_change`. A calibrator of confidences achieves that by the
-    row temperature (see `spread`); it raises the confidence only where g(ŝ) < 1/K, which no distribution with this
-    class on top can have. The result of a calibrator of whole distributions is changed as little as possible: the
-    predicted class and the largest one get the same probability, the predicted class a trace more.
+    A whole-distribution calibrator supplies all classes itself. The predicted class stays on top unless
+    `allow_argmax_change`. For a calibrator of confidences the row temperature achieves that (see `spread`); the
+    confidence is raised only where g(ŝ) < 1/K, which no distribution with this class on top can have. The result of a
+    whole-distribution calibrator is changed as little as possible (see `keep_class`).
 
     No calibrated probability is below LEAST, and g(ŝ) keeps the distance of the spread's floor from 0 and 1, so that
     no label costs an infinite log loss. Only the identity leaves probabilities of 0 as they are.
@@ -52,7 +56,7 @@ def calibrate_distributions(
     done = with_class_kept(probs, predictions, allow_argmax_change)
     if allow_argmax_change:
         return done
-    return CalibratedDistributions(done.probs, int((g * logits.shape[1] < 1.0 - 1e-9).sum()))
+    return CalibratedDistributions(done.probs, int(np.count_nonzero(g * logits.shape[1] < 1.0 - 1e-9)))
 
 
 def with_class_kept(probs: Floats, predictions: Ints, allow_argmax_change: bool) -> CalibratedDistributions:
@@ -68,17 +72,18 @@ def with_class_kept(probs: Floats, predictions: Ints, allow_argmax_change: bool)
 def keep_class(probs: Floats, predictions: Ints) -> Floats:
     """The closest distributions with the predicted class on top, in the Kullback–Leibler sense and in squares.
 
-    The predicted class and the classes above it share their mean (with as many of the next ones as that mean falls
-    below); all others keep their probability. The predicted class gets a trace more, so that it is on top alone.
+    The classes above the predicted one come down to a common level, together with every further class that this level
+    falls below. What they lose goes to the predicted class, which ends LEAD above the level. All others keep their
+    probability. benchmarks/class_kept.py compares the log loss of other ways; none is lower.
     """
     rows = np.arange(probs.shape[0])
     own = probs[rows, predictions]
     others = probs.copy()
     others[rows, predictions] = -1.0
     others = -np.sort(-others, axis=1)  # the predicted class comes last
-    means = (own[:, None] + np.cumsum(others, axis=1)) / np.arange(2, probs.shape[1] + 2)
-    enough = means[:, :-1] >= others[:, 1:]
-    mean = means[rows, enough.argmax(axis=1)]
-    kept: Floats = np.minimum(probs, mean[:, None])
-    kept[rows, predictions] = mean * (1 + TRACE)
+    levels = (own[:, None] + np.cumsum(others, axis=1)) / (np.arange(2, probs.shape[1] + 2) + LEAD)
+    enough = levels[:, :-1] >= others[:, 1:]
+    level = levels[rows, enough.argmax(axis=1)]
+    kept: Floats = np.minimum(probs, level[:, None])
+    kept[rows, predictions] = level * (1.0 + LEAD)
     return kept

@@ -1,4 +1,4 @@
-"""A fit as a parameter file holds it."""
+"""A fit in the form in which a parameter file stores it."""
 
 from __future__ import annotations
 

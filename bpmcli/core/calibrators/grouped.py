@@ -17,11 +17,12 @@ from bpmcli.core.data.rows import EVENT, Rows, positions
 from bpmcli.core.data.sample import Ints
 from bpmcli.errors import BpmError, DataError, UsageError
 
-COLUMN, PREDICTED, MARGINAL = "column", "predicted-class", "marginal"
-"""Groups are the values of a column, the predicted classes, or every class against the rest."""
+COLUMN, PREDICTED, MARGINAL, LABEL = "column", "predicted-class", "marginal", "label"
+"""Groups are the values of a column, the predicted classes, every class against the rest, or the labels of multi-label
+rows, each with its own probability."""
 
 MIN_GROUP = 200
-"""With fewer rows, the pooled curve of real models is mostly closer to the truth than the group's own curve."""
+"""With fewer rows, the pooled curve of real models is mostly closer to the truth than the curve of the group."""
 
 NAMED = 5
 """A notice names this many groups, then says how many more there are."""
@@ -36,7 +37,7 @@ class Grouping(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Groups:
+class GroupCalibrators:
     """Calibrators by group."""
 
     grouping: Grouping
@@ -69,7 +70,7 @@ class GroupFit(NamedTuple):
         )  # fmt: skip
 
     def document(self) -> dict[str, Any]:
-        """As the parameter file holds it."""
+        """The fits as the parameter file stores them."""
         return {
             "kind": self.grouping.kind,
             "column": self.grouping.column,
@@ -88,13 +89,13 @@ class GroupFit(NamedTuple):
 
 def group_keys(rows: Rows, grouping: Grouping) -> np.ndarray | Categorical:
     """The group of each row, as text."""
-    if grouping.kind == COLUMN:
+    if grouping.kind in (COLUMN, LABEL):
         if rows.groups is None:
             raise DataError("these rows have no groups")
         return rows.groups
     if rows.target == EVENT or rows.logits is None or rows.predictions is None:
         raise DataError(
-            "classwise calibration needs the scores of all classes, and this input has only confidences",
+            "classwise calibration needs the scores of all classes, but this input has only confidences",
             "--by COLUMN takes the column of predicted classes",
         )
     return rows.predictions.astype(np.str_)
@@ -103,7 +104,7 @@ def group_keys(rows: Rows, grouping: Grouping) -> np.ndarray | Categorical:
 def fit_groups(method: str, rows: Rows, options: FitOptions, grouping: Grouping) -> GroupFit:
     """A fit to every group of at least `minimum` rows, and one to all rows.
 
-    Marginal: class k against the rest. Its correct rows are those whose true class is k, and their number counts.
+    With `--marginal` a group is a class k against the rest, and its correct rows are those whose true class is k.
     """
     if grouping.kind == MARGINAL:
         if method_named(method).needs_distribution:
@@ -111,10 +112,10 @@ def fit_groups(method: str, rows: Rows, options: FitOptions, grouping: Grouping)
         parts = [(str(k), part, int(part.hits.sum())) for k, part in class_rows(rows)]
         pooled = fit_calibrator(method, pooled_rows(rows), options)
     else:
-        if grouping.kind == COLUMN:
+        if grouping.kind in (COLUMN, LABEL):
             found = rows.by_group()
         else:
-            found = ((name, rows.take(index)) for name, index in Groups(grouping, {}).split(rows))
+            found = ((name, rows.take(index)) for name, index in GroupCalibrators(grouping, {}).split(rows))
         parts = [(name, part, part.sample.n) for name, part in found]
         pooled = fit_calibrator(method, rows, options)
     fits: dict[str, Fitted] = {}
@@ -130,10 +131,10 @@ def fit_groups(method: str, rows: Rows, options: FitOptions, grouping: Grouping)
     return GroupFit(grouping, pooled, fits, {name: size for name, _, size in parts}, without)
 
 
-def load_groups(document: Mapping[str, Any], method: str) -> Groups:
-    """The inverse of `GroupFit.document`; parameters that make no calibrator are a DataError that names the group."""
+def load_groups(document: Mapping[str, Any], method: str) -> GroupCalibrators:
+    """The inverse of `GroupFit.document`; raises a DataError that names the group if parameters are bad."""
     kind, column = document["kind"], document.get("column")
-    if kind not in (COLUMN, PREDICTED, MARGINAL) or (column is None) == (kind == COLUMN):
+    if kind not in (COLUMN, PREDICTED, MARGINAL, LABEL) or (column is None) == (kind == COLUMN):
         raise DataError(f"kind '{kind}' with column {column!r} is not a grouping that `bpmcli fit` writes")
     calibrator, members = method_named(method).calibrator, {}
     for name, group in document["groups"].items():
@@ -141,4 +142,4 @@ def load_groups(document: Mapping[str, Any], method: str) -> Groups:
             members[name] = calibrator.from_parameters(group["parameters"])
         except DataError as error:
             raise error.at(f"groups.{name}.parameters") from None
-    return Groups(Grouping(kind, column, document["minimum"]), members)
+    return GroupCalibrators(Grouping(kind, column, document["minimum"]), members)

@@ -34,7 +34,7 @@ class Histogram(Calibrator):
 
 
 def check_steps(name: str, places: Sequence[float], rates: Sequence[float], expected: int) -> None:
-    """Refuse places that do not ascend, another number of rates than expected, and rates outside [0, 1]."""
+    """Raise DataError if places do not ascend, the number of rates is wrong, or a rate lies outside [0, 1]."""
     if len(rates) != expected:
         raise DataError(f"rates: {len(rates)} of them, but {len(places)} {name}", "fit again")
     if np.any(np.diff(places) <= 0):
@@ -53,7 +53,7 @@ def fit(rows: Rows, options: FitOptions) -> Fitted:
     sample = rows.sample
     starts = _bin_starts(sample, options.n_bins)
     mass, hits = np.add.reduceat(sample.mass, starts), np.add.reduceat(sample.hits, starts)
-    rates, notices = inside(hits, mass, "bins")
+    rates, notices = shrunk_accuracies(hits, mass, "bins")
     last, first = starts[1:] - 1, starts[1:]
     s, q = sample.confidences, sample.complements
     edges = np.log(s[last] + s[first]) - np.log(q[last] + q[first])
@@ -70,8 +70,8 @@ def _bin_starts(sample: Sample, n_bins: int) -> Ints:
     return starts[starts < sample.mass.size]
 
 
-def inside(hits: Floats, mass: Floats, what: str) -> tuple[Floats, tuple[Notice, ...]]:
-    """Accuracies of m rows each; 0 and 1 become 1/(m+2) and 1 − 1/(m+2), as m rows cannot exclude the other outcome.
+def shrunk_accuracies(hits: Floats, mass: Floats, what: str) -> tuple[Floats, tuple[Notice, ...]]:
+    """Accuracies of m rows each; 0 and 1 become 1/(m+2) and 1 − 1/(m+2), because m rows cannot exclude the other.
 
     Weights are scaled to a mean of one.
     """
@@ -89,5 +89,5 @@ def inside(hits: Floats, mass: Floats, what: str) -> tuple[Floats, tuple[Notice,
 
 
 def one_point(sample: Sample) -> tuple[Notice, ...]:
-    """A notice where all confidences are equal."""
+    """A notice if all confidences are equal."""
     return (notice("constant-confidence"),) if sample.log_odds.size == 1 else ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bpmcli.core.calibrators.base import Calibrator
-from bpmcli.core.calibrators.histogram import check_steps, inside, one_point
+from bpmcli.core.calibrators.histogram import check_steps, one_point, shrunk_accuracies
 from bpmcli.core.calibrators.registry import FitOptions, Fitted, method
 from bpmcli.core.curves.families import Pair
 from bpmcli.core.data.rows import Rows
@@ -53,9 +53,9 @@ def fit(rows: Rows, options: FitOptions) -> Fitted:
     """min Σ m (g − h/m)² over non-decreasing g, by pool-adjacent-violators on cells (ties are one point).
 
     A first block of accuracy 0 and a last block of accuracy 1 are shrunk to 1/(m + 2) and 1 − 1/(m + 2), where m
-    is their number of rows (see `inside`), but not beyond the next block. So the ends can differ from those of
-    scikit-learn's IsotonicRegression, which leaves 0 and 1 as they are and gives infinite log losses. Only the
-    first and the last point of each block are stored.
+    is their number of rows (see `shrunk_accuracies`), but not beyond the next block. So the ends can differ from
+    those of scikit-learn's IsotonicRegression, which keeps 0 and 1 and thus gives infinite log losses. Only the first
+    and the last point of each block are stored.
     """
     from scipy.optimize import isotonic_regression
 
@@ -63,7 +63,7 @@ def fit(rows: Rows, options: FitOptions) -> Fitted:
     found = isotonic_regression(sample.hits / sample.mass, weights=sample.mass)
     starts = found.blocks[:-1]
     mass, hits = np.add.reduceat(sample.mass, starts), np.add.reduceat(sample.hits, starts)
-    rates, notices = inside(hits, mass, "blocks")
+    rates, notices = shrunk_accuracies(hits, mass, "blocks")
     if rates.size > 1:
         rates[0], rates[-1] = min(rates[0], rates[1]), max(rates[-1], rates[-2])
     ends = found.blocks[1:] - 1

@@ -15,13 +15,13 @@ from bpmcli.core.curves.families import BETA, FAMILIES, Curve, Family, Pair
 from bpmcli.core.curves.solve import Minimum, Objective, minimise
 from bpmcli.core.data.notices import Notice, notice
 from bpmcli.core.data.rows import Rows
-from bpmcli.core.data.sample import Floats, Sample, sigmoid
+from bpmcli.core.data.sample import Floats, Sample, sigmoid_pair
 
 COARSE = 1000
-"""A much larger sample is first solved on this many groups of its cells, which leaves two or three steps."""
+"""A much larger sample is first fitted on this many groups of its cells; then two or three steps are left."""
 
 PRIOR_SD = 2.0
-"""Wide beside the 0.3 to 0.5 by which fitted curves of real models differ from the identity."""
+"""Standard deviation of the prior. It is wide: fitted curves of real models differ from the identity by 0.3 to 0.5."""
 
 RUN = 1 << 13
 """Cells per pass: they fit in the cache, and above this OpenBLAS starts threads, which costs several times more."""
@@ -35,8 +35,7 @@ class Platt(Calibrator):
     b: float
 
     def __call__(self, log_odds: Floats) -> Pair:
-        eta = self.a * log_odds + self.b
-        return sigmoid(eta), sigmoid(-eta)
+        return sigmoid_pair(self.a * log_odds + self.b)
 
 
 @dataclass(frozen=True)
@@ -78,9 +77,9 @@ def fit_platt(rows: Rows, options: FitOptions) -> Fitted:
 def fit_beta(rows: Rows, options: FitOptions) -> Fitted:
     """Bernoulli maximum likelihood over a, b ≥ 0 and c ("abm").
 
-    Equal confidences or a single outcome: flat, at the accuracy (1/(N+2) away from 0 or 1). Where every wrong
-    row lies below every correct one the likelihood has no maximum: there a, b ~ N(1, 2²) and c ~ N(0, 2²) are
-    added as priors, and a notice says so.
+    If all confidences are equal, or all rows correct or all wrong, the curve is flat at the accuracy (1/(N+2) away
+    from 0 and 1). If every wrong row lies below every correct row, the likelihood has no maximum: the priors
+    a, b ~ N(1, 2²) and c ~ N(0, 2²) are added, and a notice says so.
     """
     sample = rows.sample
     misses = sample.mass - sample.hits
@@ -92,7 +91,7 @@ def fit_beta(rows: Rows, options: FitOptions) -> Fitted:
     lower, upper = np.clip(BETA.lower, -BOX, BOX), np.clip(BETA.upper, -BOX, BOX)
     problem = BETA, sample.log_odds, sample.hits, misses
     highest_miss, lowest_hit = np.flatnonzero(misses > 0)[-1], np.flatnonzero(sample.hits > 0)[0]
-    # From the flat curve every row bends the likelihood; from the identity, saturated rows do not.
+    # Start at the flat curve, where every row adds curvature; at the identity, saturated rows add none.
     found = None if highest_miss <= lowest_hit else _maximum_likelihood(*problem, flat, lower, upper)
     if found is None or not found.converged:
         objective = _with_prior(_negative_log_likelihood(*problem), np.array([1.0, 1.0, 0.0]), sample.n)

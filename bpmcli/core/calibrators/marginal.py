@@ -18,7 +18,7 @@ POOLED_ROWS = 1_000_000
 
 
 def one_vs_rest(logits: Floats, log_odds: Floats, predictions: Ints) -> Floats:
-    """Log-odds of every class against the rest; those of the predicted class are given to full precision."""
+    """Log-odds of every class against the rest; the caller gives those of the predicted class to full precision."""
     x = log_softmax(logits)
     with np.errstate(divide="ignore"):
         x -= np.log(-np.expm1(np.minimum(x, -1e-300)))
@@ -52,7 +52,7 @@ def pooled_rows(rows: Rows) -> Rows:
 def calibrate_marginals(
     curve_of: Callable[[str], Calibrator], rows: Rows, allow_argmax_change: bool = False, floor: float = 0.0
 ) -> CalibratedDistributions:
-    """Every class by its own curve, divided by their sum; the predicted class stays on top unless that is lifted.
+    """Every class calibrated by its own curve, divided by the sum; the predicted class stays on top by default.
 
     No curve gives less than floor/K (see `Spread`) or LEAST, so that no label costs an infinite log loss.
     """
@@ -62,6 +62,6 @@ def calibrate_marginals(
     least = max(floor / x.shape[1], LEAST)
     probs = np.stack([curve_of(str(k)).probabilities_within(x[:, k], least)[0] for k in range(x.shape[1])], axis=1)
     total = probs.sum(axis=1, keepdims=True)
-    # Where every class comes out as 0, which only curves without a bound can do, the row keeps its distribution.
+    # If every class gets 0, which only curves without a lower bound can give, the row keeps its distribution.
     probs = np.where(total > 0, probs / np.where(total > 0, total, 1.0), np.exp(log_softmax(rows.logits)))
     return with_class_kept(probs, rows.predictions, allow_argmax_change)

@@ -1,4 +1,4 @@
-"""Fitted parameters put to work on rows: one calibrator or one per group, confidences or whole distributions."""
+"""Applies fitted parameters to rows: one calibrator or one per group, for confidences or whole distributions."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bpmcli.core.calibrators.base import Calibrator
-from bpmcli.core.calibrators.distributions import CalibratedDistributions, calibrate_distributions
-from bpmcli.core.calibrators.grouped import MARGINAL, Groups
+from bpmcli.core.calibrators.distributions import LEAD, CalibratedDistributions, calibrate_distributions
+from bpmcli.core.calibrators.grouped import MARGINAL, GroupCalibrators
 from bpmcli.core.calibrators.marginal import calibrate_marginals
 from bpmcli.core.calibrators.spread import IN_PROPORTION, Spread
 from bpmcli.core.data.rows import EVENT, Rows
@@ -21,15 +21,15 @@ class Recalibrated(NamedTuple):
     """Calibrated rows. Scores of one column are `score` and its complement, scores of all classes are `probs`."""
 
     confidence: Floats
-    """Of the predicted class; of y = 1 where the target is the event."""
+    """The probability of the predicted class, or of y = 1 if the target is the event."""
     score: Floats
-    """P(y = 1) where the scores are that, otherwise the confidence."""
+    """P(y = 1) if the scores are P(y = 1), otherwise the confidence."""
     complement: Floats
     """1 − score, to full relative precision."""
     probs: Floats | None
     """The distribution over all classes, if the rows have one."""
     below: int = 0
-    """Rows whose predicted class fell below another one, or would have and was raised."""
+    """Rows whose predicted class fell below another class, or would have fallen and was put back on top."""
     unseen: Mapping[str, int] = {}
     """Rows of groups without a calibrator of their own."""
 
@@ -39,15 +39,15 @@ class Recalibration(NamedTuple):
 
     method: str
     calibrator: Calibrator
-    groups: Groups | None = None
-    """Calibrators of their own; `calibrator` is for all other groups."""
+    groups: GroupCalibrators | None = None
+    """The calibrators of single groups; `calibrator` is for all other groups."""
     spread: Spread = IN_PROPORTION
     allow_argmax_change: bool = False
     exact: bool = False
-    """Single scores are written as log-odds, which express what a probability would round to 0 or 1."""
+    """Write single scores as log-odds, which do not round to 0 or 1 as probabilities do."""
 
     def __call__(self, rows: Rows, binary: bool) -> Recalibrated:
-        """The rows, calibrated, in their order. `binary`: each row has one score, P(y = 1)."""
+        """The calibrated rows, in the same order. `binary`: each row has one score, P(y = 1)."""
         groups = self.groups
         if groups is None:
             return self._by(self.calibrator, rows, binary)
@@ -61,7 +61,9 @@ class Recalibration(NamedTuple):
             return _whole(done, rows, binary)
         return _joined(rows.log_odds.size, self._of_groups(groups, rows, binary))
 
-    def _of_groups(self, groups: Groups, rows: Rows, binary: bool) -> Iterator[tuple[np.ndarray, Recalibrated]]:
+    def _of_groups(
+        self, groups: GroupCalibrators, rows: Rows, binary: bool
+    ) -> Iterator[tuple[np.ndarray, Recalibrated]]:
         """The positions of each group's rows, and those rows calibrated."""
         for name, index in groups.split(rows):
             done = self._by(groups.members.get(name, self.calibrator), rows.take(index), binary)
@@ -77,7 +79,7 @@ class Recalibration(NamedTuple):
             return _whole(done, rows, binary)
         if calibrator.needs_distribution and not event:
             raise DataError(
-                f"{self.method} needs the scores of all classes, and this input has only confidences",
+                f"{self.method} needs the scores of all classes, but this input has only confidences",
                 "give logits or probabilities",
             )
         g, miss = (calibrator if self.exact else calibrator.probabilities_within)(rows.log_odds)
@@ -86,13 +88,13 @@ class Recalibration(NamedTuple):
         return self._of_positive_class(g, miss, rows)
 
     def _of_positive_class(self, g: Floats, miss: Floats, rows: Rows) -> Recalibrated:
-        """P(y = 1) from the confidence g of the predicted class, which may not cross one half unasked."""
+        """P(y = 1) from the confidence g of the predicted class, which crosses one half only if that is allowed."""
         assert rows.predictions is not None
         positive = rows.predictions == 1
-        crossed = int((g < 0.5).sum())
+        crossed = int(np.count_nonzero(g < 0.5))
         if not self.allow_argmax_change:
             below = (g < 0.5) | (positive & (g == 0.5))  # y = 1 is predicted above one half only
-            g, miss = np.where(below, np.nextafter(0.5, 1.0), g), np.where(below, 0.5, miss)
+            g, miss = np.where(below, (1.0 + LEAD) / (2.0 + LEAD), g), np.where(below, 1.0 / (2.0 + LEAD), miss)
         return Recalibrated(g, np.where(positive, g, miss), np.where(positive, miss, g), None, crossed)
 
 

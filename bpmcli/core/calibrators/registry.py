@@ -20,7 +20,7 @@ from bpmcli.errors import DataError, UsageError
 
 @dataclass(frozen=True)
 class Fitted:
-    """A calibrator, how the fit went (JSON-ready), and what to tell the user."""
+    """A calibrator, a report of its fit (ready for JSON), and notices for the user."""
 
     calibrator: Calibrator
     report: Mapping[str, Any] = field(default_factory=dict)
@@ -78,7 +78,7 @@ def method(
 def method_named(name: str) -> Method:
     """The entry, or a usage error that lists the known names. `bpm:FAMILY` is bpm with that curve family.
 
-    Capitals, underscores and unmistakable beginnings are understood: `bpm_averaged`, `temp`.
+    Capitals, underscores and unambiguous abbreviations are understood: `bpm_averaged`, `temp`.
     """
     head, _, prior = name.partition(":")
     head = known_name(head, METHODS, "method")
@@ -94,13 +94,24 @@ def method_named(name: str) -> Method:
 
 
 def fit_calibrator(name: str, rows: Rows, options: FitOptions | None = None) -> Fitted:
-    """Fit a method by name to rows."""
+    """The calibrator of this method fitted to rows, with a report of the fit and notices.
+
+    `METHODS` lists the methods. Raises UsageError for an unknown name, DataError if the rows lack the scores of all
+    classes and the method needs them, and FitError if the rows do not allow a trustworthy fit.
+
+    >>> import numpy as np
+    >>> from bpmcli import Rows, fit_calibrator
+    >>> rows = Rows(np.array([0.0, 1.0, 2.0, 3.0] * 50), np.array([False, True, False, True] * 50))
+    >>> g, miss = fit_calibrator("isotonic", rows).calibrator(np.array([1.0, 2.0]))
+    >>> g.round(2)
+    array([0.5, 0.5])
+    """
     entry = method_named(name)
     if entry.needs_distribution:
         rows = with_distributions(rows)
     if entry.needs_distribution and rows.logits is None:
         raise DataError(
-            f"{name} needs the scores of all classes, and this input has only confidences",
+            f"{name} needs the scores of all classes, but this input has only confidences",
             "give logits or probabilities, or choose another --method",
         )
     return entry.fit(rows, options or FitOptions())
@@ -111,4 +122,4 @@ def with_distributions(rows: Rows) -> Rows:
     if rows.target != EVENT or isinstance(rows, SummarisedRows):
         return rows
     logits = np.stack([np.zeros(rows.n), rows.log_odds], axis=1)
-    return replace(rows, logits=logits, labels=rows.hits.astype(np.int64), predictions=np.ones(rows.n, dtype=np.int64))
+    return rows._replace(logits=logits, labels=rows.hits.astype(np.int64), predictions=np.ones(rows.n, dtype=np.int64))

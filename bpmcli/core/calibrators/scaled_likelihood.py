@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +24,7 @@ NOTHING = -700.0
 """e^-700 is as good as 0, but unlike e^-inf it can be multiplied by its exponent."""
 
 FARTHEST = 1e150
-"""A logit that lies further below the largest one of its row counts as this far: sums of larger ones overflow."""
+"""Logits are raised to at most this far below the largest of their row, because sums of larger differences overflow."""
 
 WIDEST = 227.0
 """Temperatures are sought between e^-227 and e^227, about 1e99: parameter files hold numbers below 1e100."""
@@ -52,11 +51,11 @@ class ScaledLikelihood(NamedTuple):
     top: Floats
     """The largest logit of each row."""
     margin: Floats
-    """The true class's logit less the largest one."""
+    """The logit of the true class minus the largest logit."""
     lead: float
     """By how much the true class's logit exceeds the mean of the classes that are present, on average."""
     bounded: bool
-    """Some logits are -inf or extreme, so that scaled ones need a lower bound."""
+    """Some logits are -inf or extreme, so scaled logits need a lower bound."""
     floor: float
     """Uniform share that the calibrator must mix in; 0 unless probabilities of exactly 0 were found."""
     notices: tuple[Notice, ...]
@@ -79,14 +78,14 @@ class ScaledLikelihood(NamedTuple):
     def of(cls, rows: Rows) -> ScaledLikelihood:
         """From rows, leaving out those without weight.
 
-        Probabilities of exactly 0 stay 0 at any temperature, so the calibrator gets a floor of 1/(2N). The fit
-        itself sees it only where no temperature is best without it.
+        Probabilities of exactly 0 stay 0 at any temperature, so the calibrator gets a floor of 1/(2N). The fit itself
+        uses the floor only if the likelihood has no maximum without it.
         """
         found = cls._unfloored(rows)
         if not (found.floor and (found.all_correct or found.uninformative)):
             return found
         assert rows.logits is not None
-        again = cls._unfloored(replace(rows, logits=floored(rows.logits, found.floor)))
+        again = cls._unfloored(rows._replace(logits=floored(rows.logits, found.floor)))
         return again._replace(floor=found.floor, notices=found.notices)
 
     @classmethod
@@ -108,7 +107,7 @@ class ScaledLikelihood(NamedTuple):
                 u = np.subtract(z, top[at], order="C")
             lowest = min(lowest, float(u.min(initial=0.0, where=z > -np.inf)))
             if lowest < -FARTHEST:
-                return cls._unfloored(replace(rows, logits=_without_extremes(logits)))
+                return cls._unfloored(rows._replace(logits=_without_extremes(logits)))
             absent = u == -np.inf
             if absent.any():
                 u[absent] = 0.0
@@ -163,7 +162,7 @@ class ScaledLikelihood(NamedTuple):
 
 
 def _without_extremes(logits: Floats) -> Floats:
-    """The same logits less the largest of their row; none but -inf lies further below it than FARTHEST."""
+    """The logits minus the largest of their row; differences below -FARTHEST, except -inf, are raised to it."""
     with np.errstate(over="ignore"):
         below = np.maximum(logits - logits.max(axis=1, keepdims=True), -FARTHEST)
     return np.where(logits == -np.inf, -np.inf, below)
@@ -197,7 +196,7 @@ def _chunks(logits: Floats) -> Iterator[tuple[slice, Floats]]:
 
 
 class BestTemperature(NamedTuple):
-    """The temperature, the floor that belongs to it, how the search went, and what to tell the user."""
+    """The temperature, the floor that belongs to it, how the search went, and notices for the user."""
 
     temperature: float
     floor: float
@@ -217,7 +216,7 @@ def best_temperature(likelihood: ScaledLikelihood, prior_sd: float | None = None
     passes: dict[float, LikelihoodPass] = {}
 
     def at(log_scale: float) -> LikelihoodPass:
-        """A pass with the prior's part in slope and bend, where there is a prior."""
+        """A pass, with the prior's part added to both derivatives if there is a prior."""
         if log_scale not in passes:
             found = likelihood.at(log_scale)[0]
             slope, bend = found.slope + precision * log_scale, found.bend + precision
@@ -227,7 +226,7 @@ def best_temperature(likelihood: ScaledLikelihood, prior_sd: float | None = None
     root = _root(at)
     raw, best = at(0.0), at(root)
     curved = best.bend > 0.0  # not at the end of the search, where the likelihood is flat
-    # 1e-8 off, one more Newton step is exact.
+    # From 1e-8 away, one more Newton step is exact.
     t = math.exp((best.slope / best.bend if curved else 0.0) - root)
     error = {"standard_error": t / math.sqrt(best.bend * likelihood.effective_n)} if curved else {}
     report = {

@@ -40,7 +40,7 @@ class Spline(Calibrator):
 
 @method("spline", "smooth correction from the cumulative gap", "Gupta et al. 2021, ICLR", Spline)
 def fit(rows: Rows, options: FitOptions) -> Fitted:
-    """D(t) = (hits − confidences) among the lowest share t of the rows, / N. Then g = s + S′(t(s)).
+    """g = s + S′(t(s)), with D(t) = Σ (h − ŝ)/N over the share t of rows with the lowest confidences.
 
     S is the natural cubic spline with 6 equidistant knots that minimises ∫ (S − D)² dt. D is linear inside
     a cell, so ties and weights need no special case. t(s) is the mid-rank. The authors' code does the

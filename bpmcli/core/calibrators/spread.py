@@ -1,4 +1,4 @@
-"""From a calibrated confidence to a whole distribution: how the other classes share what the predicted one leaves.
+"""From a calibrated confidence to a whole distribution: how the other classes share the remaining probability.
 
 The predicted class gets g(ŝ). The others share 1 − g(ŝ) in proportion to p_i^(1/T), where one T is fitted to the
 wrong rows among the calibration rows. Where another class would overtake the predicted one, the whole row is
@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 
 from bpmcli.core.calibrators.scaled_likelihood import ScaledLikelihood, best_temperature, floored
-from bpmcli.core.data.log_odds import log_softmax
 from bpmcli.core.data.missed import Missed
 from bpmcli.core.data.rows import EVENT, Rows, SummarisedRows
 from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, Ints
@@ -22,17 +21,17 @@ PRIOR_SD = 0.7
 
 STEPS = 100
 CLOSE = 3e-5
-"""The search ends with a step smaller than this share of the inverse temperature: what is left is about its cube."""
+"""The search ends with a relative step smaller than this; the error that remains is about its cube."""
 
 SMALLEST_REST = 1e-15
-"""Less than that cannot be told from rounding when 1 is subtracted."""
+"""Smaller differences cannot be told from rounding after 1 is subtracted."""
 
 CHUNK_VALUES = 1 << 16
 """Scores per chunk: two buffers of 0.5 MB stay in the cache."""
 
 
 class Spread(NamedTuple):
-    """What the other classes share by; the default is in proportion."""
+    """How the other classes share 1 − g(ŝ); by default in proportion to their probabilities."""
 
     temperature: float = 1.0
     floor: float = 0.0
@@ -43,7 +42,8 @@ class Spread(NamedTuple):
         at = np.arange(logits.shape[0]), predictions
         others = floored(logits, self.floor) / self.temperature
         others[at] = -np.inf
-        probs: Floats = _softmax_or_uniform(others, predictions) * miss[:, None]
+        probs = _softmax_or_uniform(others, predictions)
+        probs *= miss[:, None]
         probs[at] = g
         return probs
 
@@ -122,7 +122,7 @@ def fit_spread(rows: Rows) -> Spread | None:
         return None
     missed = rows.missed
     if missed is None and rows.logits is not None and rows.labels is not None and rows.predictions is not None:
-        wrong = ~rows.hits & (rows.labels >= 0)  # a row of no class teaches nothing about the other classes
+        wrong = ~rows.hits & (rows.labels >= 0)  # an unknown row does not tell how the other classes share
         weights = None if rows.weights is None else rows.weights[wrong]
         missed = Missed(rows.logits[wrong], rows.predictions[wrong], rows.labels[wrong], weights).few()
     if missed is None:
@@ -140,7 +140,7 @@ def _fitted_temperature(missed: Missed, floor: float) -> float:
     at = np.arange(missed.labels.size)
     others[at, missed.predictions] = -np.inf
     possible = others[at, missed.labels] > -np.inf
-    if not possible.all():  # a class that a list of logits lacks tells nothing about the others
+    if not possible.all():  # a class that is missing from a list of logits does not tell how the others share
         missed, others = missed.take(possible), others[possible]
     if not missed.labels.size:
         return 1.0
@@ -150,8 +150,13 @@ def _fitted_temperature(missed: Missed, floor: float) -> float:
 
 
 def _softmax_or_uniform(others: Floats, predictions: Ints) -> Floats:
-    """Softmax over the other classes. A row with no other class above 0 does not tell which is likelier: uniform."""
-    empty = np.flatnonzero(np.isneginf(others.max(axis=1)))
-    others[empty] = 0.0
+    """Softmax over the other classes. Uniform in rows where every other class has probability 0."""
+    largest = others.max(axis=1)
+    empty = np.flatnonzero(np.isneginf(largest))
+    others[empty] = largest[empty] = 0.0
     others[empty, predictions[empty]] = -np.inf
-    return np.exp(log_softmax(others))
+    with np.errstate(over="ignore"):  # a difference that overflows is -inf, which is as good as any
+        others -= largest[:, None]
+    np.exp(others, out=others)
+    others /= np.einsum("ij->i", others)[:, None]
+    return others

@@ -8,22 +8,22 @@ from typing import Any
 import numpy as np
 
 from bpmcli.core.calibrators.linear.affine import Affine, fit_affine, nested
-from bpmcli.core.calibrators.linear.floor import Start, fit_temperature
+from bpmcli.core.calibrators.linear.floor import Start, fit_inverse_temperature
 from bpmcli.core.calibrators.linear.forms import Form
-from bpmcli.core.calibrators.linear.table import Table
+from bpmcli.core.calibrators.linear.table import TrainingRows
 from bpmcli.core.calibrators.registry import FitOptions, Fitted, method
 from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import Floats
 
 WIDE = 100.0
-"""Standard deviation of log T under its prior: no influence, yet a finite T where every label has the largest score."""
+"""Prior standard deviation of log T: so wide that it only keeps T finite if every label has the largest score."""
 
 REFERENCE = "Berta et al. 2025, arXiv 2511.03685"
 
 
 @dataclass(frozen=True)
 class Structured(Affine):
-    """What both have in common: X = log((1 − m)·softmax(x/T) + m/K) before the map."""
+    """The common first step: X = log((1 − m)·softmax(x/T) + m/K)."""
 
     temperature: float
     uniform: float
@@ -52,12 +52,12 @@ class StructuredMatrix(Structured):
 
 
 def _fit(rows: Rows, name: str, matrix: bool) -> tuple[Start, Floats, Floats, dict[str, Any]]:
-    table = Table.of(rows, name)
+    table = TrainingRows.of(rows, name)
     k = table.classes
-    log_sharpness, _ = fit_temperature(table, 0.0, 0.0, WIDE, 1e-9)
+    log_sharpness, _ = fit_inverse_temperature(table, 0.0, 0.0, WIDE, 1e-9)
     start = Start(0.0, log_sharpness, 1.0 / (table.n + 1.0))
     form = Form(k, matrix)
-    # Penalties K/n on shifts and diagonal, K(K − 1)/n on the rest, of the mean log loss: twice that of the sum.
+    # Penalties of the mean log loss: K/n on shifts and diagonal, K(K − 1)/n on the rest. Half of τ is n times these.
     tau = np.full(form.size, 2.0 * k)
     if matrix:
         tau[form.blocks["off"]] *= k - 1

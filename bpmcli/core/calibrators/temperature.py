@@ -20,12 +20,12 @@ from bpmcli.core.data.sample import Floats
 
 @dataclass(frozen=True)
 class FlooredCalibrator(DistributionCalibrator):
-    """Scores are first mixed with a small uniform share, where the calibration rows had probabilities of 0."""
+    """If the calibration rows had probabilities of 0, scores are first mixed with a small uniform share."""
 
     keeps_order: ClassVar[bool] = True
 
     floor: float = field(default=0.0, kw_only=True)
-    """Parameter files of earlier releases have none."""
+    """The uniform share; missing in parameter files of earlier releases."""
 
     def is_sound(self) -> bool:
         return 0.0 <= self.floor < 1.0 and super().is_sound()
@@ -64,8 +64,8 @@ class Ensemble(FlooredCalibrator):
 def fit_temperature(rows: Rows, options: FitOptions) -> Fitted:
     """min over T > 0 of Σ w (log Σ_k e^{z_k/T} − z_label/T): one root of the derivative in log T, by Brent.
 
-    The sum is convex in 1/T, so the root is the minimum. There is none where every label has the largest
-    logit (T → 0), nor where labels have no larger logits than average (T → ∞): there the prior
+    The sum is convex in 1/T, so the root is the minimum. There is no root if every label has the largest
+    logit (T → 0), nor if labels have no larger logits than average (T → ∞). Then the prior
     log T ~ N(0, 1) is added, and a notice says so. The standard error is 1/√information, with the effective
     number of rows if they have weights.
     """
@@ -73,12 +73,17 @@ def fit_temperature(rows: Rows, options: FitOptions) -> Fitted:
     return Fitted(Temperature(fit.temperature, floor=fit.floor), fit.report, fit.notices)
 
 
-@method("ets", "mixture of scaled, raw and uniform", "Zhang et al. 2020, ICML (Mix-n-Match)", Ensemble)
+@method(
+    "ets",
+    "mixture of the scaled, the raw and the uniform distribution",
+    "Zhang et al. 2020, ICML (Mix-n-Match)",
+    Ensemble,
+)
 def fit_ets(rows: Rows, options: FitOptions) -> Fitted:
     """T as in `temperature`, then the three weights by maximum likelihood with T fixed, as the authors do.
 
-    −Σ w log(p·weights)/N + Σ weights over weights ≥ 0 has its minimum on the simplex (scaling all weights
-    shows it), so bounds are all the solver needs: convex, exact 3×3 Hessian.
+    −Σ w log(p·weights)/N + Σ weights over weights ≥ 0 is convex and has its minimum on the simplex
+    (scaling all weights shows it), so the solver needs no constraint except the bounds.
     """
     likelihood = ScaledLikelihood.of(rows)
     fit = best_temperature(likelihood)

@@ -8,7 +8,7 @@ import numpy as np
 
 from bpmcli.core.calibrators.linear.affine import FINITE, Affine, fit_affine, nested
 from bpmcli.core.calibrators.linear.forms import Form
-from bpmcli.core.calibrators.linear.table import Table
+from bpmcli.core.calibrators.linear.table import TrainingRows
 from bpmcli.core.calibrators.registry import FitOptions, Fitted, method
 from bpmcli.core.data.rows import Rows
 
@@ -32,7 +32,7 @@ class MatrixScaling(Affine):
 @method("vector", "a slope and a shift for each class", "Guo et al. 2017, ICML", VectorScaling)
 def fit_vector(rows: Rows, options: FitOptions) -> Fitted:
     """min over slopes and shifts of the mean log loss. Needs hundreds of rows for each class."""
-    table = Table.of(rows, "vector")
+    table = TrainingRows.of(rows, "vector")
     form = Form(table.classes, matrix=False)
     slopes, shifts, report = fit_affine(table, form, np.full(form.size, FINITE * table.n))
     return Fitted(VectorScaling(tuple(slopes.tolist()), tuple(shifts.tolist())), report)
@@ -40,8 +40,8 @@ def fit_vector(rows: Rows, options: FitOptions) -> Fitted:
 
 @method("matrix", "a full matrix and shifts, without a penalty", "Guo et al. 2017, ICML", MatrixScaling)
 def fit_matrix(rows: Rows, options: FitOptions) -> Fitted:
-    """min over A and shifts of the mean log loss. K² + K parameters: it overfits unless rows are many."""
-    table = Table.of(rows, "matrix")
+    """min over A and shifts of the mean log loss. With K² + K parameters it overfits unless there are many rows."""
+    table = TrainingRows.of(rows, "matrix")
     form = Form(table.classes, matrix=True)
     matrix, shifts, report = fit_affine(table, form, np.full(form.size, FINITE * table.n))
     return Fitted(MatrixScaling(nested(matrix), tuple(shifts.tolist())), report)

@@ -1,4 +1,4 @@
-"""What a calibrator changes: the verdict on rows as they are, and on rows calibrated without having been fitted to."""
+"""What a calibrator changes: the verdict on the raw rows, and on the same rows calibrated by fits to other rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bpmcli.core.calibrators.grouped import Grouping, Groups, fit_groups
+from bpmcli.core.calibrators.grouped import GroupCalibrators, Grouping, fit_groups
 from bpmcli.core.calibrators.recalibration import Recalibration
 from bpmcli.core.calibrators.registry import FitOptions, fit_calibrator
 from bpmcli.core.calibrators.spread import IN_PROPORTION, fit_spread
@@ -23,14 +23,14 @@ CROSS_VALIDATED = f"{FOLDS}-fold cross-validation"
 ONE_SPLIT = f"fitted to {FOLDS - 1} fifths of the rows, judged on the last fifth"
 
 FEW_VALUES = 100_000
-"""Up to this many scores (rows, times classes where a method uses them all) every fold is held out in turn. Beyond,
-one fold has rows enough, and five more fits would take too long."""
+"""Up to this many scores (rows, times classes where a method uses them all) every fold is held out in turn. With
+more scores, one fold has enough rows, and five more fits would take too long."""
 MOST_VALUES = 20_000_000
 """Beyond this many scores, even one more fit takes too long."""
 
 
 class BeforeAfter(NamedTuple):
-    """Two verdicts, and how the rows of the second one were kept from the fit."""
+    """Two verdicts, and how the rows of the second were held out of the fit."""
 
     before: Verdict
     after: Verdict | None
@@ -50,7 +50,7 @@ class BeforeAfter(NamedTuple):
         }
 
     def sentences(self, n: float, target: str) -> list[str]:
-        """How good the confidences of n rows are, and how good they will be, in words."""
+        """The verdicts before and after calibration, in words."""
         before = f"Before: {in_brief(self.before, n, target)}."
         if self.after is None:
             return [before, f"After: not judged ({self.how}); bpmcli apply judges it on other labelled rows."]
@@ -62,7 +62,7 @@ def before_after(
 ) -> BeforeAfter:
     """The verdict on the rows, and on the rows calibrated by fits to other rows (K-fold cross-validation).
 
-    The folds depend on what the rows hold, not on their order. Calibrated values are those that `apply` writes.
+    The folds depend on the content of the rows, not on their order. Calibrated values are those that `apply` writes.
     """
     before = verdict(rows.sample, rows.target)
     if isinstance(rows, SummarisedRows):
@@ -118,7 +118,7 @@ def _recalibrated(
     else:
         found = fit_groups(method, train, options, grouping)
         calibrator = found.pooled.calibrator
-        groups = Groups(grouping, {name: part.calibrator for name, part in found.fits.items()})
+        groups = GroupCalibrators(grouping, {name: part.calibrator for name, part in found.fits.items()})
     spread = fit_spread(train) if calibrator.spreads else None
     done = Recalibration(method, calibrator, groups, spread or IN_PROPORTION, exact=True)(rows.take(judge), False)
     with np.errstate(divide="ignore"):

@@ -50,7 +50,7 @@ class Choice(NamedTuple):
 def decisive_score(tables: Sequence[Sequence[CalibratorScore]]) -> str:
     """The log loss by which calibrators are ranked unless told otherwise, as in `choose_method`.
 
-    It is that of all classes where every input has the scores of all classes, else that of the confidence.
+    It is the log loss of all classes if every input has their scores, otherwise the log loss of the confidence.
     """
     known = (any(s.score == ALL_CLASSES[0] and s.value is not None for s in table) for table in tables)
     return ALL_CLASSES[0] if all(known) else "nll"
@@ -61,8 +61,8 @@ def choose_method(
 ) -> Choice:
     """The method with the lowest mean log loss over five held-out folds; the first of several equal ones.
 
-    Judged by the whole distribution where the scores of all classes are known, else by the confidence: of y = 1 for
-    an event, otherwise of the predicted class. Methods that fail on a fold are left out.
+    Log loss of the whole distribution if the scores of all classes are known. Otherwise log loss of the confidence: of
+    y = 1 for an event, else of the predicted class. Methods that fail on a fold are left out.
     """
     whole = rows.logits is not None and rows.labels is not None and rows.target != EVENT
     score = ALL_CLASSES[0] if whole else "nll"

@@ -24,7 +24,7 @@ from bpmcli.errors import BpmError, DataError
 HELD_OUT, CROSS_VALIDATED, IN_SAMPLE = "held-out", "cross-validated", "in-sample"
 
 WHOLE, LEFT_OUT, FOLD, DRAW = "whole", "left-out", "fold", "draw"
-"""All evaluation rows; all but one fold of them; a fold that was not fitted; a small calibration set."""
+"""What is scored: all evaluation rows; all but one fold of them; a held-out fold; a point of a learning curve."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ class Outcome(NamedTuple):
     """By method, the reason why it could not be fitted."""
 
 
-def applicable(methods: Sequence[str], rows: Rows) -> tuple[list[str], list[str]]:
-    """The methods that can be fitted to these rows, and those that need scores of all classes, which are missing."""
-    bare = rows.logits is None and rows.target != EVENT
+def applicable(methods: Sequence[str], *files: Rows) -> tuple[list[str], list[str]]:
+    """The methods that suit the rows of all these files, and those that need scores of all classes, which one lacks."""
+    bare = any(rows.logits is None and rows.target != EVENT for rows in files)
     left_out = [name for name in methods if bare and method_named(name).needs_distribution]
     return [name for name in methods if name not in left_out], left_out
 
@@ -81,7 +81,7 @@ def splits(rows: Rows, contest: Contest, repeat: int) -> Iterator[tuple[Ints, In
 
 
 def cross_validate(rows: Rows, contest: Contest, repeat: int) -> list[Outcome]:
-    """One repeat: every fold is scored by calibrators of the other folds, or of samples of them."""
+    """One repeat: every fold is scored with calibrators fitted to the other folds, or to random subsets of them."""
     found, rows = [], rows.take(canonical_order(rows))
     for fold, (fit, score) in enumerate(splits(rows, contest, repeat)):
         judge = Judge(rows.take(score))
@@ -94,12 +94,12 @@ def cross_validate(rows: Rows, contest: Contest, repeat: int) -> list[Outcome]:
 
 
 def compare_once(calibration: Rows, evaluation: Rows, contest: Contest) -> list[Outcome]:
-    """Fitted once, scored on all evaluation rows and, for a standard error, without each fold of them."""
+    """Fitted once; scored on all evaluation rows and, for a standard error, on all but each fold."""
     calibration, evaluation = (
         calibration.take(canonical_order(calibration)),
         evaluation.take(canonical_order(evaluation)),
     )
-    methods, _ = applicable(contest.methods, calibration)
+    methods, _ = applicable(contest.methods, calibration, evaluation)
     fits, failures = _fit(calibration, methods, contest.fit)
     judge = Judge(evaluation)
     spread = fit_spread(calibration)
@@ -142,7 +142,7 @@ def _fit(rows: Rows, methods: Sequence[str], options: FitOptions) -> tuple[dict[
 
 
 def _fit_and_score(calibration: Rows, judge: Judge, contest: Contest, role: str) -> Outcome:
-    methods, _ = applicable(contest.methods, calibration)
+    methods, _ = applicable(contest.methods, calibration, judge.rows)
     fits, failures = _fit(calibration, methods, contest.fit)
     spread = fit_spread(calibration)
     calibrated = {name: judge.confidences(fit, spread if fit.spreads else None) for name, fit in fits.items()}
@@ -153,7 +153,7 @@ def _fit_and_score(calibration: Rows, judge: Judge, contest: Contest, role: str)
 def shared_rows(calibration: Rows, evaluation: Rows) -> int:
     """The number of evaluation rows that also are calibration rows, equal to the last bit in every class.
 
-    0 where equality proves nothing: for bare confidences, and where calibration rows repeat among themselves.
+    0 if equality proves nothing: for bare confidences, and if calibration rows repeat among themselves.
     """
     a, b = calibration.logits, evaluation.logits
     if a is None or b is None or a.shape[1] != b.shape[1]:

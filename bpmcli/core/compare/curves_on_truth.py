@@ -1,4 +1,4 @@
-"""Curves against known truth: how far every calibrator's curve is from the true one."""
+"""Curves against known truth: how far every calibrator's curve is from the true curve."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from bpmcli.core.calibrators import METHODS, FitOptions, fit_calibrator, method_named
 from bpmcli.core.compare.metrics_on_truth import Draw, Simulations, Values, by_cell
 from bpmcli.core.compare.truths import Density, ead, simulate
-from bpmcli.core.curves.density import BetaDensity
 from bpmcli.core.curves.families import Pair
 from bpmcli.core.curves.histogram_mean import COUNTS, fit_histograms
+from bpmcli.core.curves.tce import BetaDensity
 from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats
 from bpmcli.errors import FitError, UsageError
@@ -120,13 +120,13 @@ class CurveScore:
     runs: int
     """Runs in which there was a fit."""
     ead: float | None
-    """Mean absolute difference over [0, 1], every confidence alike."""
+    """Mean absolute difference over confidences spread evenly in [0, 1]."""
     ead_sd: float | None
     error: float | None
     """Mean absolute difference over the distribution of confidence."""
     error_sd: float | None
     better: float | None
-    """Share of runs in which its EAD is below that of the reference."""
+    """Share of runs in which the method's EAD is below the reference's."""
     p_value: float | None
     """Wilcoxon signed-rank test of its EAD against the reference's, paired by run, two-sided."""
 

@@ -80,7 +80,7 @@ class MetricScore:
     sd: float | None
     rmse: float | None
     closest: float
-    """Share of runs in which no other metric came closer; ties are shared."""
+    """Share of runs in which the metric came closest to the truth; ties are shared."""
 
 
 def by_cell(done: Iterable[tuple[Draw, Values]]) -> dict[tuple[str, int], list[Values]]:

@@ -1,7 +1,7 @@
 """How many rows a method needs for a given error, and the paper's claim about it.
 
-Theorem 3 of the paper: with probability 1 − δ, E|ĝ − g| ≤ ε once N ≥ 3 ln(1/δ) / (2ε²), where histogram
-binning with B bins needs N ≥ B ln(1/δ) / (2ε²). So bpm would get by with 3/B of its rows.
+Theorem 3 of the paper: with probability 1 − δ, E|ĝ − g| ≤ ε once N ≥ 3 ln(1/δ) / (2ε²), while histogram
+binning with B bins needs N ≥ B ln(1/δ) / (2ε²). So bpm would need 3/B as many rows as histogram binning.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PARAMETERS = 3
 """The number of parameters of the paper's curve."""
 
 MOST_ROWS = 1e15
-"""More rows than anybody has: a bound beyond it says nothing."""
+"""More rows than anybody has: a larger bound says nothing."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Need:
     bpm_share: float | None
     """The rows that bpm needs, divided by the rows that this method needs (`n_sure` of both)."""
     claim: float | None
-    """The same share according to the paper: 3/B."""
+    """The same ratio according to the paper: 3/B."""
     bound: int | None
     """The number of rows that suffices according to the paper."""
     held: float | None

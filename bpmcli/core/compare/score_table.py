@@ -1,10 +1,10 @@
-"""Scores over folds put together: means, standard errors, who is best, and who is not significantly worse.
+"""Scores summarised over folds: means, standard errors, the best method, and the methods not significantly worse.
 
 Training sets of cross-validation overlap, so folds are not independent. The variance of a mean of J folds
 is taken as (1/J + n_scored/n_fitted)·s², for standard errors and for paired t-tests alike (Nadeau & Bengio
 2003, doi:10.1023/A:1024068626366; for repeats Bouckaert & Frank 2004). With separate evaluation rows the
 calibrators are fitted once, and the variance is the jackknife's over K disjoint folds of those rows,
-(K−1)²/K·s²: it holds for these calibrators, not for others fitted to another calibration set.
+(K−1)²/K·s². This variance describes these fitted calibrators, not fits to another calibration set.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bpmcli.core.compare.cross_validation import DRAW, WHOLE, Outcome
 from bpmcli.core.compare.scores import loss
 from bpmcli.core.data.sample import Floats
 
-LEVEL = 0.05
+SIGNIFICANCE = 0.05
 """Level of the one-sided tests, with Holm's correction for the number of other methods."""
 
 BEST, CLOSE = "best", "not significantly worse"
@@ -41,7 +41,7 @@ class CalibratorScore:
     draws: int
     """Splits on which the method was scored."""
     failed: int
-    """Splits on which the method could not be fitted. After one failure there is no value, as the rest were easier."""
+    """Splits on which the method could not be fitted. After one failure there is no value: the rest may be easier."""
     reason: str | None
 
 
@@ -75,9 +75,9 @@ def _column(outcomes: Sequence[Outcome], methods: Sequence[str], name: str) -> l
     records = []
     for m in methods:
         reasons = [o.failures[m] for o in draws if m in o.failures]
-        # Not only the first of several equals is best: temperature and ets often are the same curve.
+        # All methods with the best value are marked, not only the first: temperature and ets are often the same curve.
         first = best is not None and m in losses and losses[m] == losses[best]
-        mark = BEST if first else CLOSE if p_values.get(m, 0.0) > LEVEL else ""
+        mark = BEST if first else CLOSE if p_values.get(m, 0.0) > SIGNIFICANCE else ""
         found = series.get(m)
         records.append(CalibratorScore(
             m, name, fitted, scored,

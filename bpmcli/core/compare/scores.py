@@ -1,7 +1,7 @@
-"""How good calibrated confidences are: every registered metric, proper scores, and predicted classes kept.
+"""Scores of calibrated confidences: every registered metric, proper scores, and the share of predicted classes kept.
 
-Metrics, `brier` and `nll` concern the class that the model predicted, so that a calibrator of one confidence and
-one of whole distributions are compared on equal terms. `nll-all` and `brier-all` judge the whole distribution.
+Metrics, `brier` and `nll` concern the class that the model predicted, so calibrators of confidences and of whole
+distributions are compared on equal terms. `nll-all` and `brier-all` judge the whole distribution.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def ranking_caveat(name: str) -> str | None:
 
 
 def loss(name: str, values: Floats) -> Floats:
-    """Scores such that less is better and 0 is perfect. Debiased errors below 0 count as 0."""
+    """Transformed scores: less is better and 0 is perfect. Debiased errors below 0 count as 0."""
     return 1.0 - values if name == KEPT else np.maximum(values, 0.0)
 
 
@@ -67,8 +67,8 @@ class Judge(NamedTuple):
     def confidences(self, calibrator: Calibrator, spread: Spread | None = None) -> CalibratedConfidences:
         """The calibrated probability of the class that the model predicted, row by row.
 
-        A calibrator that puts another class on top is scored on the model's class all the same, so that all
-        calibrators answer the same question; `kept` says how often that class stays on top by itself.
+        A calibrator that puts another class on top is still scored on the model's class, so all calibrators answer
+        the same question; `kept` says how often that class stays on top by itself.
         """
         rows = self.rows
         if rows.target == EVENT or not isinstance(calibrator, DistributionCalibrator):
@@ -119,7 +119,7 @@ class CalibratedConfidences(NamedTuple):
         return CalibratedConfidences(bare, self.g[index], self.miss[index], kept, *whole)
 
     def scores(self, names: Iterable[str], options: MetricOptions) -> Scores:
-        """The named scores. All but those of all classes concern the class that the model predicted."""
+        """The named scores. All except `nll-all` and `brier-all` concern the class that the model predicted."""
         rows, wanted = self.rows, list(names)
         own: Scores = {
             "nll-all": None if self.nll_all is None else _mean(self.nll_all, rows.weights),

@@ -9,9 +9,8 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from bpmcli.core.curves.density import BetaDensity
 from bpmcli.core.curves.families import Pair, parse_curve
-from bpmcli.core.curves.tce import tce_beta, tce_empirical
+from bpmcli.core.curves.tce import BetaDensity, tce_beta, tce_empirical
 from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, Sample, sample_from_log_odds
 from bpmcli.errors import UsageError
 
@@ -85,7 +84,16 @@ class Simulated:
 
 
 def simulate(truth: AnyTruth, n: int, rng: np.random.Generator) -> Simulated:
-    """Draw x = logit ŝ from the density, then h ~ Bernoulli(g(ŝ))."""
+    """`n` rows drawn from a truth: x = logit ŝ from its density, then h ~ Bernoulli(g(ŝ)).
+
+    Reference: Algorithm 3 of Dong et al., AAAI 2025.
+
+    >>> import numpy as np
+    >>> from bpmcli import TRUTHS, simulate
+    >>> sample = simulate(TRUTHS["D1"], 1000, np.random.default_rng(0)).sample()
+    >>> sample.n, round(TRUTHS["D1"].tce(), 5)
+    (1000, 0.04973)
+    """
     if not 1 <= n <= MOST_ROWS:
         raise UsageError(f"cannot simulate {n} rows", "give a positive number with -n")
     density = truth.density
@@ -142,7 +150,7 @@ def custom_truth(curve: str, beta: str) -> Truth[BetaDensity]:
 
 
 EAD_GRID = np.arange(1001) / 1000
-"""Where the paper compares two curves."""
+"""The confidences at which the paper compares two curves."""
 
 
 def on_grid(curve: Callable[[Floats], Pair], confidences: Floats = EAD_GRID) -> Floats:

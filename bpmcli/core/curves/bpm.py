@@ -35,7 +35,7 @@ STARTS = ((0.3, 0.3, 0.3), (1.0, 1.0, 0.0), (3.0, 0.1, -2.0), (0.1, 3.0, 1.0), A
 """On 21 real and 120 simulated data sets only the last start ever missed the optimum."""
 
 COARSE = 600
-"""With this many bins in its coarsest binning, a sample is solved there first and then refined."""
+"""If the coarsest binning has this many bins, the curve is fitted to it first and then refined on all binnings."""
 
 
 class BpmFit(NamedTuple):
@@ -43,7 +43,7 @@ class BpmFit(NamedTuple):
 
     curve: Curve
     objective: float
-    """The paper's sum; with the authors' variant, their −Σ exp(−d²)."""
+    """The value of the paper's sum, or of −Σ exp(−d²) with the authors' variant."""
     evaluations: int
     converged: bool
     optimizer: str
@@ -61,8 +61,9 @@ def fit_bpm(
 
     `schemes` bin counts (all of them if None) are spread over `bins`, by default [N/100, N/20].
     `variant="authors"` follows the published code instead of the paper: it drops the last bin, gives all bins the
-    same weight, maximises Σ exp(−d²) and lets α and β become negative. `optimizer="nelder-mead"` is the paper's; if
-    its result is not the constrained optimum, it is replaced with a notice. Both exist for the beta family only.
+    same weight, maximises Σ exp(−d²) and lets α and β become negative. `optimizer="nelder-mead"` is the paper's
+    optimizer; if its result is not the constrained optimum, it is replaced, with a notice. Both exist for the beta
+    family only.
     `start` is for resamples: the search begins at the parameters of the full sample, and no other start is tried.
 
     Raises FitError when there are too few rows or the fit does not converge. Reference: Dong et al., AAAI 2025.
@@ -112,7 +113,10 @@ def _bins_of_variant(
     """The bin counts, and the bins of all of them."""
     if variant == "authors":
         if sample.summarised:
-            raise FitError("the authors' bins of 20 rows are not available from a summary", "use --exact, on rows")
+            raise FitError(
+                "the authors' bins of 20 rows are not available from a summary",
+                "give the files that were summarised, with --exact",
+            )
         return _authors_counts(sample.n), author_scheme_bins(sample)
     counts = scheme_counts(sample.n, schemes, bins, capped=sample.from_summary)
     return counts, scheme_bins(sample, counts)
@@ -125,7 +129,7 @@ def _special_case(
     if family is IDENTITY:
         return Minimum(np.empty(0), f(np.ones(1))[0], 1, True), "none", ()
     if sample.one_outcome:
-        # Curves tend to the optimum in many directions; the flat one is the simplest.
+        # The optimum is a limit of many curves; the flat curve is the simplest that reaches it.
         flat = _flat(family, FLAT if sample.one_outcome == "hits" else -FLAT)
         return Minimum(flat, f(flat)[0], 1, True), optimizer, ()
     return None, optimizer, ()

@@ -8,14 +8,17 @@ g and 1 − g separately, each to full relative precision.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from bpmcli.core.data.names import known_name
 from bpmcli.core.data.sample import Floats, gap, sigmoid_pair
 from bpmcli.errors import UsageError
+from bpmcli.record import Record
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 Pair = tuple[Floats, Floats]
 """(g, 1 − g): a curve's values and their complements, each to full relative precision."""
@@ -39,7 +42,7 @@ def log_odds_at(confidences: npt.ArrayLike) -> Floats:
     return np.clip(x, -1e6, 1e6)
 
 
-class Link(NamedTuple):
+class Link(Record):
     """An inverse link: η → (g, 1 − g), and with its first two derivatives."""
 
     inverse: Callable[[Floats], Pair]
@@ -89,7 +92,7 @@ LINKS = {
 }
 
 
-class Family(NamedTuple):
+class Family(Record):
     """A curve family; `lower` and `upper` keep its curves non-decreasing."""
 
     name: str

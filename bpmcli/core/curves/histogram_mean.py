@@ -42,7 +42,7 @@ class Histograms:
         return g, 1.0 - g
 
     def band(self, log_odds: Floats) -> tuple[Floats, Floats, Floats]:
-        """Lowest, mean and highest value over the counts."""
+        """Lowest, mean and highest value over the bin counts."""
         values = self.values(log_odds)
         return values.min(axis=0), values.mean(axis=0), values.max(axis=0)
 

@@ -7,12 +7,15 @@ scipy's solvers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from bpmcli.core.data.sample import Floats
+from bpmcli.record import Record
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 Objective = Callable[[Floats], tuple[float, Floats, Floats]]
 """θ → value, gradient, Hessian."""
@@ -28,7 +31,7 @@ FLATTEST = 1e-12
 """A direction counts as flat below this curvature, relative to the diagonal."""
 
 
-class Minimum(NamedTuple):
+class Minimum(Record):
     """Where the solver stopped. `converged` means that no further Newton step would gain anything."""
 
     x: Floats

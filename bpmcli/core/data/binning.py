@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from bpmcli.core.data.sample import Floats, Ints, Sample, Sums
 from bpmcli.errors import FitError
+from bpmcli.record import Record
 
 ROWS_PER_BIN = (20, 100)
 """Paper, appendix: bin counts in [N/100, N/20], so every bin has 20 to 100 rows."""
 
 SUMMARY_BINS = (600, 3000)
-"""The largest range of bin counts for a summary, whose cells finer bins would cut. It moves the curve by < 5e-4."""
+"""Limits on the range of bin counts for a summary: finer bins would cut through its cells. They move the curve by
+less than 5e-4."""
 
 N_SCHEMES = 11
 """The authors' code takes eleven bin counts evenly spaced over that range."""
@@ -23,7 +23,7 @@ EDGE_SLACK = 2.0**-23
 """The relative rounding error of float32. A confidence that is below an edge by no more than this is on the edge."""
 
 
-class Bins(NamedTuple):
+class Bins(Record):
     """One entry per non-empty bin."""
 
     mass: Floats
@@ -67,7 +67,7 @@ def equal_mass_bins(sample: Sample, n_bins: int) -> Bins:
 
 
 def make_bins(sample: Sample, n_bins: int, binning: str, whole_ties: bool = False) -> Bins:
-    """The bins of a binning: `mass`, or `width` with bins [k/B, (k+1)/B) of confidence, the last of which includes 1.
+    """Bins of equal `mass`, or of equal `width`: [k/B, (k+1)/B) of confidence, where the last bin includes 1.
 
     Empty bins are left out. A bin of equal mass may hold a part of the rows that share a confidence, with the same part
     of their correct rows; `whole_ties` moves its edges to the nearest boundary between distinct confidences.
@@ -138,7 +138,7 @@ def scheme_counts(
         raise FitError(f"{high} bins need at least {high} rows, found {n}", "choose fewer bins with --bins LO:HI")
     if schemes is None or schemes > high - low:
         return np.arange(low, high + 1)
-    # There are more counts than schemes, so all are different.
+    # The range has more bin counts than are taken, so those taken are all different.
     return np.linspace(low, high, schemes).astype(np.int64)
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-Codes = npt.NDArray[np.int64]
+from bpmcli.record import Record
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Codes = np.ndarray[tuple[Any, ...], np.dtype[np.int64]]
 
 
-class Categorical(NamedTuple):
+class Categorical(Record):
     """Text row by row: row i holds `categories[codes[i]]`. Some categories may be unused."""
 
     categories: list[str]

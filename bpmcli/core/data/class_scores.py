@@ -1,35 +1,36 @@
 """The scores of all classes as they were read, and their log-probabilities by chunks of rows or blocks of classes.
 
-Nothing as large as the scores themselves is computed at once: a million scores and a thousand million need the same
-memory beside the scores. Parts of a file stay apart, because joining them would copy them.
+Nothing as large as the scores themselves is computed at once, so the memory needed beside the scores does not grow with
+their number. Parts of a file stay apart, because joining them would copy them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bpmcli.core.data.log_odds import CHUNK_VALUES, reduce_logits, reduce_probs
 from bpmcli.core.data.row_order import row_hashes
 from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, Ints
+from bpmcli.record import Record
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 BLOCK_VALUES = 1 << 22
-"""Log-probabilities of a block of classes that are held at once: 32 MB."""
+"""The number of log-probabilities that are held at once for a block of classes: 32 MB."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class ClassScores:
+class ClassScores(Record):
     """N×K logits or probabilities in parts of consecutive rows. A part with fewer columns lacks the last classes."""
 
     parts: Sequence[npt.NDArray[Any]]
     from_probs: bool
     names: tuple[str, ...] | None = None
-    """Those of the classes, where the file has them."""
+    """The names of the classes, if the file has them."""
 
     def name(self, k: int) -> str:
         """The name of a class; its number if it has none."""
@@ -58,7 +59,7 @@ class ClassScores:
         return ClassScores([out], self.from_probs, self.names)
 
     def joined(self, others: Sequence[ClassScores | None]) -> ClassScores | None:
-        """These rows and those of others, without copying them; None if one of the others has no such scores."""
+        """These rows followed by the rows of `others`, without copying; None if some of them have no such scores."""
         there = [self, *(other for other in others if other is not None and other.from_probs == self.from_probs)]
         if len(there) <= len(others):
             return None

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 def sample_from_frame(
     frame: pd.DataFrame, confidence: str = "confidence", hit: str = "hit", weight: str | None = None
 ) -> Sample:
-    """A sample from the columns of a DataFrame: confidences in [0, 1], 0/1 (or booleans) for correct, and weights.
+    """A sample from columns of a DataFrame: confidences in [0, 1], whether each row is correct, and weights.
 
-    Raises DataError when a column is missing or holds missing values.
+    The column `hit` holds 0 and 1, or booleans. Raises DataError if a column does not exist or has missing values.
 
     >>> import pandas as pd
     >>> from bpmcli import sample_from_frame

@@ -7,13 +7,16 @@ float32 confidences are exactly 1, while their log-odds still differ.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from bpmcli.core.data.sample import BARE_LIMIT, LOG_ODDS_LIMIT, Floats, Ints
 from bpmcli.errors import DataError
+from bpmcli.record import Record
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 MISSING = "--skip-missing leaves such rows out"
 
@@ -40,7 +43,7 @@ ONE_ROUNDED = 1.001
 """Smoothed and float16 probabilities reach 1.00098."""
 
 
-class Reduced(NamedTuple):
+class Reduced(Record):
     """Log-odds of the predicted class, that class, and counts for notices."""
 
     log_odds: Floats
@@ -104,7 +107,7 @@ def reduce_logits(logits: npt.NDArray[np.generic], first_row: int = 0) -> Reduce
         x[start : start + step] = margin
         top[start : start + step] = best
     np.minimum(x, LOG_ODDS_LIMIT, out=x)
-    return Reduced(x, top, argmax_ties=ties, saturated=int((x >= LOG_ODDS_LIMIT).sum()))
+    return Reduced(x, top, argmax_ties=ties, saturated=int(np.count_nonzero(x >= LOG_ODDS_LIMIT)))
 
 
 class _Pass(NamedTuple):
@@ -158,7 +161,7 @@ def reduce_probs(probs: npt.NDArray[np.generic], first_row: int = 0) -> Reduced:
         x[rows] = np.log(peak) + _minus_log(rest)
         top[rows] = best
     np.minimum(x, LOG_ODDS_LIMIT, out=x)
-    return Reduced(x, top, ties, off, int((x >= LOG_ODDS_LIMIT).sum()))
+    return Reduced(x, top, ties, off, int(np.count_nonzero(x >= LOG_ODDS_LIMIT)))
 
 
 def check_probabilities(values: Floats, first_row: int = 0, name: str = "probabilities") -> tuple[float, float]:

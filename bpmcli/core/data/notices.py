@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from bpmcli.record import Record
 
 TEXTS: dict[str, tuple[str, str]] = {
     "rows-normalised": (
@@ -23,7 +23,7 @@ TEXTS: dict[str, tuple[str, str]] = {
         "give logits or the probabilities of all classes, which still differ",
     ),
     "classes-unchecked": (
-        "whether single classes are calibrated was not checked, because there are {count} scores",
+        "the calibration of single classes was not checked, because there are {count} scores",
         "--classwise checks every class",
     ),
     "missing-skipped": (
@@ -31,11 +31,11 @@ TEXTS: dict[str, tuple[str, str]] = {
         "",
     ),
     "in-sample": (
-        "the calibrator was fitted to these very rows, so they look better calibrated than new ones will",
+        "the calibrator was fitted to these very rows, so they look better calibrated than new rows will",
         "judge it on rows it was not fitted to; `bpmcli fit` says how it does in cross-validation",
     ),
     "arrays-left-out": (
-        "{count} {arrays} without a value per row {were} left out of the table: {names}",
+        "{count} {arrays} without one value per row {were} left out of the table: {names}",
         "write npz, which keeps them: -o out.npz",
     ),
     "samples-skipped": (
@@ -44,6 +44,10 @@ TEXTS: dict[str, tuple[str, str]] = {
     ),
     "samples-repeated": (
         "{rows} rows are repetitions of {samples} samples, so intervals resample samples instead of rows",
+        "",
+    ),
+    "no-repair": (
+        "what a calibrator would gain is not known: {why}",
         "",
     ),
     "few-clusters": (
@@ -76,13 +80,8 @@ TEXTS: dict[str, tuple[str, str]] = {
         "Nelder-Mead ended outside alpha, beta >= 0 or before the optimum; a projected Newton method was used instead",
         "leave --optimizer at its default",
     ),
-    "argmax-kept": (
-        "{count} {rows_}: the calibrated probability of the predicted class would fall below another class; it was "
-        "raised to a tie, so that the predicted class stays",
-        "--allow-argmax-change writes the calibrated value as it is",
-    ),
     "argmax-changed": (
-        "{count} {rows_}: the calibrated confidence fell below another class, so the predicted class changed",
+        "{count} {rows_}: the calibrated confidence fell below that of another class, so the predicted class changed",
         "",
     ),
     "rates-moved": (
@@ -158,7 +157,6 @@ TEXTS: dict[str, tuple[str, str]] = {
     ),
 }
 
-
 CAPPED_FROM = 60_000
 CAPPED = "; with more than 60,000 rows tce-bpm uses at most 3000 bins, which moves it by up to 1e-4"
 """What a summary of so many rows adds to its notice."""
@@ -188,7 +186,7 @@ ONE = {
 """Words that go with a count."""
 
 
-class Notice(NamedTuple):
+class Notice(Record):
     """One notice with its figures."""
 
     code: str

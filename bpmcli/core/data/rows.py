@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bpmcli.core.data.categorical import Categorical, joined
 from bpmcli.core.data.sample import Floats, Ints, Sample, sample_from_log_odds
 from bpmcli.errors import DataError
+from bpmcli.record import Record
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from bpmcli.core.data.class_scores import ClassScores
     from bpmcli.core.data.missed import Missed
     from bpmcli.core.summary.summary import Summary
@@ -26,9 +27,8 @@ TOP_LABEL, EVENT = "top-label", "event"
 """What a confidence is the probability of: that the predicted class is correct, or that y = 1."""
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Log-odds and whether each row is correct; the scores of all classes only where they are needed."""
+class Rows(Record):
+    """Rows in the order of the file: log-odds, whether each row is correct, and what else a method or metric needs."""
 
     log_odds: Floats
     hits: npt.NDArray[np.bool_]
@@ -52,7 +52,7 @@ class Rows:
     unknown: npt.NDArray[np.bool_] | None = None
     """Rows whose label is none of the classes, where there may be such rows. Their `labels` are UNKNOWN."""
     label_names: tuple[str, ...] = ()
-    """Of a multi-label file: rows are runs of these labels, one run per row of the file."""
+    """The labels of a multi-label file. Each of its rows becomes one row per label, in this order."""
 
     @property
     def n(self) -> int:
@@ -94,7 +94,7 @@ class Rows:
 
 
 class SummarisedRows(Rows):
-    """Rows of which only a summary is known: there is a sample and its target, but no single rows."""
+    """Stands for rows of which only a summary is known: it has a sample and a target, but no single rows."""
 
     def __init__(self, sample: Sample, target: str, tables: Mapping[str, Summary] | None = None) -> None:
         """`tables`: the summaries of the groups, if they were summarised separately."""
@@ -120,7 +120,7 @@ class SummarisedRows(Rows):
 
 
 def facts_of(rows: Rows, sample: Sample) -> dict[str, Any]:
-    """What is known about the rows without any metric, as a record holds it."""
+    """The fields of a record that describe the rows themselves: their number, accuracy, mean confidence and so on."""
     facts: dict[str, Any] = {
         "target": rows.target,
         "n": sample.n,
@@ -141,7 +141,7 @@ def facts_of(rows: Rows, sample: Sample) -> dict[str, Any]:
 
 
 def _unknown_facts(rows: Rows, unknown: npt.NDArray[np.bool_]) -> dict[str, Any]:
-    """Rows of no class, reported apart: how many, and what the model says about them and about the others."""
+    """The number of unknown rows, and the mean confidence of unknown and of known rows."""
     facts: dict[str, Any] = {"unknown_rows": int(unknown.sum())}
     for name, index in (("unknown", unknown), ("known", ~unknown)):
         if index.any() and (rows.weights is None or rows.weights[index].any()):
@@ -173,7 +173,7 @@ def pool(parts: Sequence[Rows]) -> Rows:
     if len(parts) == 1:
         return parts[0]
     if len({part.label_names for part in parts}) > 1:
-        raise DataError("the inputs have different labels, so that they cannot be pooled", "measure each on its own")
+        raise DataError("the inputs have different labels, so they cannot be pooled", "measure each on its own")
     from bpmcli.core.data.missed import joined_missed
 
     def join_text(columns: list[Categorical | None]) -> Categorical | None:

@@ -14,7 +14,7 @@ def within_top(scores: ClassScores, labels: Ints, k: int, reduced: Reduced) -> t
     """Log-odds of "the true class is among the k most probable", and whether it is, row by row.
 
     The confidence is the sum of the k largest probabilities ("within-top-k", Gupta et al. 2021, ICLR). Among classes of
-    equal probability the first ones are taken, as for the predicted class. A label below 0 is among no classes.
+    equal probability the first ones are taken, as for the predicted class. An unknown row (a label below 0) is a miss.
     """
     if k >= scores.n_classes:
         raise DataError(
@@ -38,7 +38,7 @@ def within_top(scores: ClassScores, labels: Ints, k: int, reduced: Reduced) -> t
 
 
 def _log_sum(logs: Floats) -> Floats:
-    """log Σ e^z of every row in ascending order; -inf if all are."""
+    """log Σ e^z of every row, added in ascending order; -inf if every z is -inf."""
     top = np.maximum(logs[:, -1:], -np.finfo(np.float64).max)
     with np.errstate(divide="ignore"):
         found: Floats = top[:, 0] + np.log(np.exp(logs - top).sum(axis=1))

@@ -1,4 +1,4 @@
-"""Calibration metrics. `definitions` holds one function each; everything else reads the registry."""
+"""Calibration metrics. `definitions` holds one function per metric; everything else reads the registry."""
 
 from bpmcli.core.metrics import definitions  # noqa: F401  (metrics register themselves)
 from bpmcli.core.metrics.registry import (

@@ -30,7 +30,7 @@ class Axis(NamedTuple):
     """Probabilities to be labelled, in ascending order."""
 
     def share(self, probabilities: Floats | float) -> Floats:
-        """Positions along the axis: 0 at its lower end, 1 at its upper end, and beyond where they are outside."""
+        """Positions along the axis: 0 at its lower end, 1 at its upper end, below 0 or above 1 outside it."""
         placed = np.asarray(probabilities, dtype=np.float64)
         if self.kind == LOG_ODDS:
             placed = logit(placed)

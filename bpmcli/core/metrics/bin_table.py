@@ -10,10 +10,15 @@ from bpmcli.core.data.sample import Floats, Ints, Sample
 
 
 def bin_table(sample: Sample, n_bins: int = 15, binning: str = "mass") -> list[dict[str, float]]:
-    """Range, rows, mean confidence, accuracy with its Wilson 95 % interval, and the gap, per bin.
+    """One record per bin: its range, rows, mean confidence, accuracy with the Wilson 95 % interval, and gap.
 
     `pandas.DataFrame(bin_table(sample))` makes a table of it. Wilson 1927:
     (a + z²/2n ± z √(a(1 − a)/n + z²/4n²)) / (1 + z²/n) for an accuracy a of n rows.
+
+    >>> from bpmcli import bin_table, sample_from_confidences
+    >>> bins = bin_table(sample_from_confidences([0.6, 0.7, 0.8, 0.9], [1, 0, 1, 1]), n_bins=2)
+    >>> [(b["rows"], round(b["confidence"], 2), round(b["gap"], 2)) for b in bins]
+    [(2.0, 0.65, -0.15), (2.0, 0.85, 0.15)]
     """
     edges: Floats | Ints
     if binning == "width":

@@ -8,17 +8,16 @@ V = J diag(Σ ŝ(1 − ŝ)) Jᵀ of J r,
     log BF = ½ (J r)ᵀ (V + P)⁻¹ (J r) − ½ log |(V + P) P⁻¹|,
 
 averaged over the bases with equal prior weight. It is a second-order approximation of the evidence that
-`bpm-averaged` computes, and its rank among data sets drawn from the stated confidences is the P-value: the
-approximation costs power at most, never size.
+`bpm-averaged` computes. Its rank among data sets drawn from the stated confidences is the P-value, so the approximation
+may cost power but cannot make calibrated models fail more often than they should.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from bpmcli.core.curves.averaged import bends
 from bpmcli.core.curves.averaged.cells import cell_starts, cells_for_fit
-from bpmcli.core.curves.averaged.shapes import Prior
+from bpmcli.core.curves.averaged.shapes import Prior, knots_of, near_knots, ramps
 from bpmcli.core.curves.families import log_complement, log_confidence
 from bpmcli.core.data.sample import Floats, Sample, sigmoid
 
@@ -91,10 +90,10 @@ def _bases(x: Floats, mass: Floats) -> list[tuple[Floats, Floats]]:
         (np.stack([ceiling]), [CEILING_SD]),
     ]
     found = [(basis, np.diag(1.0 / np.square(scales))) for basis, scales in flat]
-    knots = bends.knots_of(x, mass)
+    knots = knots_of(x, mass)
     k = knots.size + 1
-    near, _ = bends.near(x, knots)
-    bent = np.vstack([one, bends.ramps(near, knots).T])
+    near, _ = near_knots(x, knots)
+    bent = np.vstack([one, ramps(near, knots).T])
     step = np.diff(np.eye(k), axis=0)
     for sd in STEPS:
         precision = np.zeros((k + 1, k + 1))

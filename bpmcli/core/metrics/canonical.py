@@ -13,13 +13,12 @@ under the hypothesis, to second order and without correlations,
 The directions f: one temperature for all classes; a shift of each class; a slope of each class; shifts and slopes; and
 smooth functions of p, one per class and landmark, with the covariance exp(−‖p − q‖₁ / ν), ν the median distance (a
 kernel test as in Widmann et al. 2019, by Nyström's approximation). Bayes factors are averaged over these five bases.
-The approximations cost power at most, never the level. benchmarks/canonical.py measures both.
+The approximations may cost power; they do not change the level. benchmarks/canonical.py measures both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -33,19 +32,19 @@ RUNS = 399
 """Simulated sets of labels: the smallest P-value is 1/400."""
 LANDMARKS = 16
 MOST_ROWS = 200_000
-"""Of more rows than these, a part is tested: those with the smallest hash of their distribution."""
+"""If there are more rows, only this many are tested: those with the smallest hash of their distribution."""
 LOWEST = -20.0
-"""Log-probabilities below this count as this, so that a probability of 0 is not an infinite direction."""
+"""Lower log-probabilities are raised to this, because the logarithm of 0 would be infinite."""
 SHIFT, SLOPE, SMOOTH = 0.5, 0.4, 0.5
-"""Standard deviations τ of the coefficients: those of the priors of `bpm-averaged`."""
+"""Standard deviations τ of the coefficients, the same as in the priors of `bpm-averaged`."""
 CHUNK = 1 << 21
 """Labels that are drawn at once."""
 MOST_SUMS = 30_000_000
 FEWEST_RUNS = 99
-"""Sums by class and simulated set of labels that are held at most: 240 MB. With very many classes landmarks are left
-out first, then there are fewer sets of labels, but never fewer than FEWEST_RUNS."""
+"""Sums by class and simulated set of labels that are held at most: 240 MB. With very many classes there are first
+fewer landmarks and then fewer sets of labels, but never fewer sets than FEWEST_RUNS."""
 FEW_CLASSES = 64
-"""Up to here a label is found by comparing with every cumulative probability."""
+"""Up to this many classes, a label is drawn by comparing with every cumulative probability."""
 
 
 class ClassTest(NamedTuple):
@@ -97,7 +96,7 @@ def _affordable(runs: int, k: int) -> tuple[int, int]:
 
 
 def calibrated_rows(rows: Rows, runs: int, rng: np.random.Generator) -> Iterator[Rows]:
-    """The same distributions with labels drawn from them, again and again; the order of the file does not matter.
+    """The same distributions with labels drawn from them, once per run; the order of the file does not matter.
 
     Rows whose label is none of the classes are left out.
     """
@@ -108,7 +107,7 @@ def calibrated_rows(rows: Rows, runs: int, rng: np.random.Generator) -> Iterator
     assert rows.scores is not None
     for _ in range(runs):
         labels = [_draw(np.exp(logs), 1, rng)[0] for _, logs in rows.scores.chunks()]
-        yield replace(rows, labels=np.concatenate(labels))
+        yield rows._replace(labels=np.concatenate(labels))
 
 
 def _p_value(statistics: Floats) -> float:
@@ -175,7 +174,7 @@ class _Sums:
                 self.v_smooth[m] += np.square(f) @ spread
 
     def log_bayes_factors(self) -> tuple[Floats, Floats]:
-        """Of single classes (shifts, slopes, both), and of these with the temperature and the smooth functions."""
+        """Log Bayes factors of shifts and slopes of classes, and of these with temperature and smooth functions."""
         shift = _evidence(self.shift, self.v_shift, SHIFT)
         slope = _evidence(self.slope, self.v_slope, SLOPE)
         temperature = _evidence(self.slope.sum(axis=1)[:, None], np.array([self.v_temperature]), SLOPE)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from bpmcli.core.data.rows import Rows
 from bpmcli.core.metrics.canonical import distribution_test
 from bpmcli.core.metrics.whole import mean
+from bpmcli.record import Record
 
-LEVEL = 0.01
-"""The check comes unasked, so that it should be wrong in one of a hundred calibrated models at most."""
+SIGNIFICANCE = 0.01
+"""Nobody asked for this check, so it should raise a false alarm for at most one in a hundred calibrated models."""
 CLEAR_Z = 3.0
 """A class is named if its share is this many standard errors from its mean probability."""
 
 
-class ClassCheck(NamedTuple):
+class ClassCheck(Record):
     """The class-wise test, and what to say about it."""
 
     p_value: float
@@ -29,7 +28,7 @@ def class_check(rows: Rows) -> ClassCheck:
     assert rows.scores is not None
     assert rows.labels is not None
     found = distribution_test(rows, smooth=False)
-    if found.classwise > LEVEL:
+    if found.classwise > SIGNIFICANCE:
         return ClassCheck(found.classwise, "")
     k = int(np.abs(found.scores).argmax())
     what = "their probabilities are too high in some ranges and too low in others"

@@ -1,7 +1,7 @@
-"""Class-wise calibration: the probability of each class as that of an event, "the label is this class".
+"""Class-wise calibration: each class is treated as an event, "the label is this class".
 
 Every class gives a sample of its own, of N probabilities p_k and outcomes [y = k], on which all other metrics work.
-A row that belongs to none of the classes counts as a miss of each.
+For a row whose label is none of the classes, every [y = k] is 0.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from bpmcli.core.data.sample import Sample, sample_from_log_odds
 from bpmcli.core.metrics.registry import METRICS, MetricOptions, measure
 
 LEVEL = 0.95
-"""Level of the intervals of the table, where none is asked for."""
+"""Level of the intervals of the table if none is asked for."""
 
 
 def class_samples(rows: Rows) -> Iterator[tuple[int, Sample]]:
-    """For each class, the sample of its log-odds and of whether it is the true class; for each label of many, alike."""
+    """One sample per class (or label of many): its log-odds, and whether it is the true class."""
     if rows.label_names:
         width = len(rows.label_names)
         for k in range(width):
@@ -71,7 +71,7 @@ class Asked(NamedTuple):
 def class_table(rows: Rows, asked: Asked) -> list[dict[str, Any]]:
     """A record per class: how often it is true, its mean probability, and its metrics with intervals.
 
-    Metrics of whole distributions are left out: a class has none.
+    Metrics of whole distributions are left out, because a single class has no distribution.
     """
     names = [name for name in asked.names if METRICS[name].of_event and not METRICS[name].needs_classes]
     out = []

@@ -6,12 +6,10 @@ N / deff with the design effect (Kish 1965)
 
     deff = Σ_c (Σ_{i in c} ψ_i)² / Σ_i ψ_i²,
 
-which is 1 for independent rows and the size of the clusters if all rows of a cluster are copies.
+which is 1 for independent rows, and equals the size of the clusters if all rows of a cluster are copies.
 """
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 
@@ -28,7 +26,7 @@ PARTS = 10
 """Parts of equal mass in which the rows of a cluster are also compared, because the curve is local."""
 
 FEW = 20
-"""With fewer clusters than this, how much they differ is poorly known, and intervals tend to be too narrow."""
+"""With fewer clusters than this, their variance is poorly known and intervals tend to be too narrow."""
 
 
 class ClusteredCells:
@@ -62,7 +60,7 @@ class ClusteredCells:
     def as_fewer_rows(self) -> Sample:
         """The effective number of rows in wide cells, for simulations that draw rows one by one."""
         wide = max(10, min(self.cells.mass.size, int(self.cells.effective_n / 4)))
-        return replace(joined(self.cells, runs_of_cells(self.cells, wide)), weighted=True, summarised=True)
+        return joined(self.cells, runs_of_cells(self.cells, wide))._replace(weighted=True, summarised=True)
 
 
 def clustered(rows: Rows) -> tuple[Sample, ClusteredCells]:
@@ -80,7 +78,7 @@ def clustered(rows: Rows) -> tuple[Sample, ClusteredCells]:
     starts = runs_of_cells(sample)
     cell = np.maximum(np.searchsorted(sample.log_odds[starts], x, side="right") - 1, 0)
     effect = design_effect(sample, x, hits, weights, cluster)
-    sample = replace(sample, effective_n=max(sample.effective_n / effect, 2.0))
+    sample = sample._replace(effective_n=max(sample.effective_n / effect, 2.0))
     cells = sample if starts.size == sample.mass.size else joined(sample, starts)
     return sample, ClusteredCells(cells, cell, cluster, weights, weights * hits)
 

@@ -14,16 +14,16 @@ POWER = 0.8
 benchmarks/gates.py: 0.59 with 200 rows, where intervals widen as the error grows, and 0.80 with 1000."""
 
 MOST_TIMES = 1000
-"""A value this close to its limit needs more than a thousand times as many rows: no number is worth naming."""
+"""If more than this many times the present rows would be needed, no number is named."""
 
 
 class Decision(NamedTuple):
-    """The outcome, and what it would take to get another."""
+    """The outcome; how many rows would decide; and the smallest error that these rows could detect."""
 
     outcome: str
     """PASS, FAIL or INCONCLUSIVE."""
     rows_needed: int | None = None
-    """If inconclusive: about how many rows would decide. None if they are more than MOST_TIMES as many."""
+    """If inconclusive: about how many rows would decide. None if that is more than MOST_TIMES the present number."""
     detectable: float | None = None
     """About the smallest error that this many rows would show to be above the limit in most samples."""
 
@@ -36,9 +36,10 @@ def decide(
     `low` and `high` are one-sided confidence limits of `value` at level `confidence`. A metric or an interval that is
     missing fails: nothing may pass because it was not measured.
 
-    Errors shrink with the root of the number of rows, so the limit is reached with n (reach / distance)² of them,
-    where the reach is that of the interval towards the limit and the distance is |value − limit|. The smallest
-    detectable error is limit + reach (1 + z(POWER) / z(confidence)), with the longer of the two reaches.
+    Intervals shrink with the square root of the number of rows, so about n (reach / distance)² rows would decide. Here
+    `reach` is the distance from the value to the end of its interval on the side of the limit, and `distance` is
+    |value − limit|. The smallest detectable error is limit + reach (1 + z(POWER) / z(confidence)), with the longer of
+    the two reaches.
 
     >>> decide(0.02, 0.01, 0.05, 0.03, 1000)
     Decision(outcome='inconclusive', rows_needed=9000, detectable=0.0753...)

@@ -1,4 +1,4 @@
-"""The metrics: one decorated function each. Everything else reads the registry.
+"""The metrics, one decorated function each; everything else reads the registry.
 
 Curves and kernels are imported by the functions that need them, because `metrics -m ece` should start quickly.
 """
@@ -19,8 +19,7 @@ from bpmcli.errors import FitError
 
 if TYPE_CHECKING:
     from bpmcli.core.curves.bpm import BpmFit
-    from bpmcli.core.curves.density import BetaDensity
-    from bpmcli.core.curves.tce import MeasurableCurve
+    from bpmcli.core.curves.tce import BetaDensity, MeasurableCurve
     from bpmcli.core.data.rows import Rows
 
 SWEEP_CAP = 2000
@@ -159,8 +158,7 @@ def tce_of_curve(
     sample: Sample, curve: MeasurableCurve, density: str = "beta", p: float = 1.0
 ) -> tuple[float, BetaDensity | None, list[Notice]]:
     """TCE of any curve on a sample; the Beta density used, or None for the empirical one."""
-    from bpmcli.core.curves.density import beta_by_moments
-    from bpmcli.core.curves.tce import tce_beta, tce_empirical
+    from bpmcli.core.curves.tce import beta_by_moments, tce_beta, tce_empirical
 
     beta = beta_by_moments(sample) if density == "beta" else None
     if beta is not None:
@@ -183,7 +181,7 @@ def tce(sample: Sample, options: MetricOptions) -> Measured:
 
 
 SCORE: dict[str, bool] = {"everyday": False, "calibration_error": False}
-"""Registry fields of what is not an estimate of the calibration error of the confidence."""
+"""Registry fields of metrics that do not estimate the calibration error of the confidence."""
 WHOLE: dict[str, bool] = {**SCORE, "needs_classes": True, "of_event": False}
 
 
@@ -197,7 +195,7 @@ def accuracy(sample: Sample, options: MetricOptions) -> Measured:
 @metric("auroc", "probability that a correct row has a higher confidence than a wrong one", "Hanley & McNeil 1982",
         resampled="resampled:auroc", higher_is_better=True, **SCORE)  # fmt: skip
 def auroc(sample: Sample, options: MetricOptions) -> Measured:
-    """P(ŝ of a correct row > ŝ of a wrong row) + ½ P(they are equal). Says how well confidence ranks, not its level."""
+    """P(ŝ of a correct row > ŝ of a wrong row) + ½ P(they are equal). It judges their order only."""
     if sample.one_outcome:
         return Measured(None, why_missing=f"all rows are {'correct' if sample.one_outcome == 'hits' else 'wrong'}")
     misses = np.maximum(sample.mass - sample.hits, 0.0)
@@ -264,7 +262,7 @@ def ece_marginal(rows: Rows, options: MetricOptions) -> Measured:
     return Measured(value, {"classes": classes})
 
 
-@metric("canonical-p", "P-value of the test that whole distributions are calibrated", "Widmann et al. 2019; bpmcli",
+@metric("canonical-p", "P-value of a test whether whole distributions are calibrated", "Widmann et al. 2019; bpmcli",
         higher_is_better=True, is_test=True, **WHOLE)  # fmt: skip
 def canonical_p(rows: Rows, options: MetricOptions) -> Measured:
     """See `distribution_test`: small values are evidence against calibration. Rows without a true class are ignored."""

@@ -1,13 +1,13 @@
 """Why a metric lies outside the confidence interval of `tce`, in one sentence per metric.
 
-`tce`, tce-bpm, ece and ks estimate the same error in different ways, so that values far apart have a cause:
+`tce`, tce-bpm, ece and ks estimate the same error in different ways. If their values are far apart, there is a cause:
 
 - **tce-bpm** integrates over a Beta distribution of confidence. If the value with the confidences themselves
   (`--density empirical`) lies inside the interval, the Beta distribution is the cause; otherwise its curve is.
-- **ks** adds signed gaps, and over- and under-confidence cancel: it can only lie below.
-- **ece, ece-sweep** count noise as error: the cause, if ece lies above the interval and ece-debiased does not.
-  If they lie below, gaps of opposite signs cancel within bins. Ties are the cause where most confidences are shared:
-  an equal-mass bin then cuts through rows with the same confidence and joins parts of neighbouring ones.
+- **ks** adds signed gaps, so over- and under-confidence cancel, and it can only lie below.
+- **ece, ece-sweep** count noise as error. Noise is the cause if ece lies above the interval and ece-debiased does not.
+  If they lie below, gaps of opposite signs cancel within bins. Where most rows are tied, the ties are the cause:
+  equal-mass bins cut through rows with the same confidence and join parts of neighbouring confidences.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bpmcli.core.metrics.registry import MetricOptions, measure
 from bpmcli.core.metrics.verdict import verdict
 
 ROWS_PER_TIE = 10
-"""With at least so many rows per different confidence, most rows are tied."""
+"""With at least this many rows per distinct confidence, most rows count as tied."""
 
 
 def answer(sample: Sample, target: str, measured: dict[str, Any], options: MetricOptions) -> dict[str, Any]:

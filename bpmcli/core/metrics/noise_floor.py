@@ -29,7 +29,7 @@ class Floor:
 def calibrated_hits(sample: Sample, rng: np.random.Generator) -> Floats:
     """Outcomes drawn with probability ŝ, cell by cell. A weighted cell is drawn as one row."""
     if sample.summarised and sample.weighted:
-        # A cell of a summary holds many rows: draw as many as its weight is worth.
+        # A cell of a summary holds many rows, so its effective number of rows is drawn.
         rows = np.maximum(1, np.rint(sample.mass * (sample.effective_n / sample.n))).astype(np.int64)
         return rng.binomial(rows, sample.confidences) * (sample.mass / rows)
     if sample.untied or sample.weighted:
@@ -64,7 +64,8 @@ def noise_floor(
 
         for simulated in calibrated_rows(rows, runs, rng):
             for name, measured in measure(sample, whole, options, simulated).items():
-                values[name].append(float(measured.value or 0.0))
+                if measured.value is not None:
+                    values[name].append(measured.value)
     observed = measure(sample, wanted, options, rows)
     out: dict[str, Floor | None] = {}
     for name in wanted:
@@ -72,7 +73,9 @@ def noise_floor(
         if not drawn.size:
             out[name] = None
             continue
-        worse = drawn <= score if METRICS[name].higher_is_better and score is not None else drawn >= (score or 0.0)
-        p = None if score is None else float((1 + np.sum(worse)) / (1 + drawn.size))
+        p = None
+        if score is not None:
+            worse = drawn <= score if METRICS[name].higher_is_better else drawn >= score
+            p = float((1 + np.sum(worse)) / (1 + drawn.size))
         out[name] = Floor(float(drawn.mean()), float(np.quantile(drawn, 0.95)), p)
     return out

@@ -1,11 +1,12 @@
 """Two models on the same rows: the difference of every metric, with a confidence interval and a P-value.
 
-Rows are resampled jointly, so what both models share cancels, and their outcomes are drawn from the curve fitted to
-each model (a parametric bootstrap): resampling the outcomes themselves would add noise to the noise they already have,
-and equal models would be called different in 1–2 % of the cases instead of 5 %. Interval and P-value come from one
-distribution, the normal one around the observed difference with the standard deviation of the resampled differences,
-so they never contradict each other: the interval at level 1 − P just touches zero. There is no bias correction, because
-noise raises the metrics of both models alike. benchmarks/paired.py measures all this.
+Rows are resampled jointly, so what both models share cancels. Outcomes are drawn from the curve fitted to each model (a
+parametric bootstrap): resampling the outcomes themselves would add noise to the noise they already have, and equal
+models would be called different in 1–2 % of the cases instead of 5 %.
+
+Interval and P-value come from one normal distribution around the observed difference, with the standard deviation of
+the resampled differences. They never contradict each other: the interval at level 1 − P just touches zero. There is no
+bias correction, because noise raises the metrics of both models alike. benchmarks/paired.py measures all this.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ FEW = 100
 
 
 class Difference(NamedTuple):
-    """Second model less first: negative means that the second is better calibrated."""
+    """Second model minus first: a negative difference means that the second is better calibrated."""
 
     metric: str
     first: float | None
@@ -52,7 +53,7 @@ class _Model:
         make_room_for_hit(x)
         starts = runs_of_cells(rows.sample)
         self.sample = rows.sample if starts.size == rows.sample.mass.size else joined(rows.sample, starts)
-        # A row of weight zero belongs to no cell; wherever it lands, it counts nothing.
+        # A row of weight zero belongs to no cell; it adds nothing wherever it is put.
         self.cell = np.maximum(np.searchsorted(rows.sample.log_odds[starts], x, side="right") - 1, 0)
         self.weights = None if rows.weights is None else rows.weights / rows.weights.max()
         self.accuracy = _accuracy(rows, x)
@@ -68,11 +69,11 @@ class _Model:
 
 
 def _accuracy(rows: Rows, x: Floats) -> Floats:
-    """The probability that each row is correct: by the fitted curve, or as stated if the rows speak for the identity.
+    """The probability that each row is correct: by the fitted curve, or the confidence itself if the rows favour that.
 
     A curve fitted to a calibrated model follows its noise, and more so where its error came out large. Outcomes drawn
     from it make a standard error that grows with the difference, and `ks` would call 1 % of equal pairs different
-    instead of 5 %. So the identity is used unless the rows make it less likely than it was before them.
+    instead of 5 %. So the identity is used unless the rows make it less probable than it was a priori.
     """
     mixture = averaged_mixture(rows.sample)
     return sigmoid(x) if mixture.share("identity") >= prior_share("identity") else mixture.curve(x)[0]
@@ -83,7 +84,7 @@ def _joint_resamples(
 ) -> Iterator[tuple[Resamples, Resamples]]:
     """Resamples of both models, AT_ONCE at a time: the same rows, with outcomes drawn from each model's fitted curve.
 
-    With `clusters`, whole clusters are drawn with their own outcomes: a curve does not tell how outcomes hang together.
+    With `clusters`, whole clusters are drawn with their own outcomes, because a curve does not model their correlation.
 
     A share ρ of the rows uses one random number for both models, so that the models disagree as often as observed:
     #{h₁ ≠ h₂} = ρ Σ |g₁ − g₂| + (1 − ρ) Σ (g₁ (1 − g₂) + g₂ (1 − g₁)).
@@ -126,7 +127,7 @@ def _cluster_resamples(
 
 
 def same_rows(first: Rows, second: Rows) -> None:
-    """Refuse two files that cannot be of the same rows."""
+    """Raise DataError if two files cannot hold the same rows."""
     if first.n != second.n:
         raise DataError(f"one file has {first.n} rows, the other {second.n}", "a paired comparison needs the same rows")
     if first.labels is not None and second.labels is not None:
@@ -144,10 +145,11 @@ def paired_differences(
     first: Rows, second: Rows, names: Sequence[str], options: MetricOptions, level: float = 0.95,
     runs: int = 1000, seed: int = 0,
 ) -> list[Difference]:  # fmt: skip
-    """Every metric of both models and their difference, from `runs` joint resamples of the rows, or of the clusters of
-    the second file's rows if it has some.
+    """Every metric of both models and the difference d, with the interval d ± z · se and a P-value for d = 0.
 
-    Metrics that refit a curve on every resample use at most FEW of them: a standard deviation needs no more.
+    The standard error se comes from `runs` joint resamples of the rows, or of the clusters of `second` if it has any.
+    Metrics that refit a curve use at most FEW resamples. Raises DataError if the rows are not the same. For an example
+    see docs/PYTHON.md.
     """
     same_rows(first, second)
     exact = [measure(rows.sample, names, options) for rows in (first, second)]

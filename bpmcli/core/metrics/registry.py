@@ -12,6 +12,7 @@ from bpmcli.core.data.names import known_name
 from bpmcli.core.data.notices import Notice
 from bpmcli.core.data.sample import Floats, Sample
 from bpmcli.errors import FitError
+from bpmcli.record import Record
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from bpmcli.core.metrics.resamples import Resamples
 
 
-class MetricOptions(NamedTuple):
+class MetricOptions(Record):
     """Settings of the metrics; the defaults are the paper's."""
 
     n_bins: int = 15
@@ -46,10 +47,10 @@ NO_CLASSES = Measured(None, why_missing="it needs the scores of all classes, and
 Compute = Callable[[Any, MetricOptions], Measured]
 """From a sample, or from rows for a metric that needs the scores of all classes."""
 OnResamples = Callable[["Resamples", MetricOptions], Floats]
-"""A metric on all resamples of a sample at once: one value each, NaN where there is none."""
+"""A metric on all resamples of a sample at once: one value per resample, NaN where there is none."""
 
 
-class Metric(NamedTuple):
+class Metric(Record):
     """A registry entry: the function, what `--list` says about it, and how its interval is made."""
 
     name: str
@@ -59,16 +60,16 @@ class Metric(NamedTuple):
     everyday: bool = False
     """One of the paper's seven, which are measured when no metric is named."""
     debiased: bool = False
-    """The metric already corrects for the noise of its rows. On a resample, the noise of resampling remains."""
+    """The metric already subtracts the noise of its rows. On a resample, the noise of resampling remains."""
     resampled: str | None = None
-    """Module and function in `core.metrics` that compute it on many resamples at once, imported when needed. Without
-    it, it is computed resample by resample."""
+    """Module and function in `core.metrics` that compute the metric on many resamples at once, imported when needed.
+    Without it, the metric is computed resample by resample."""
     posterior: bool = False
     """Its interval comes from the posterior of the averaged curve, without resamples."""
     needs_classes: bool = False
     """Measured on the scores of all classes: `compute` gets `Rows` with `scores` and `labels` instead of a sample."""
     calibration_error: bool = True
-    """Estimates the calibration error of the confidence, whose true value a simulated truth knows."""
+    """Estimates the calibration error of the confidence, whose true value is known for simulated data."""
     higher_is_better: bool = False
     is_test: bool = False
     """The value is a P-value: it has neither an interval nor a noise floor."""

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bpmcli.core.curves.averaged.band import curve_draws
-from bpmcli.core.curves.averaged.mixture import fit_averaged, tails
+from bpmcli.core.curves.averaged.mixture import curve_draws, fit_averaged, tails
 from bpmcli.core.data.sample import Floats, Sample, sigmoid
 from bpmcli.core.metrics.axis import FARTHEST, LOG_ODDS, Axis, axis_for, axis_over, logit
 from bpmcli.core.metrics.bin_table import bin_table
@@ -15,7 +14,7 @@ from bpmcli.core.metrics.bin_table import bin_table
 POINTS = 121
 DRAWS = 1000
 CELLS = 240
-"""Of the histogram: fine enough to be added up for any width."""
+"""Cells of the histogram: fine enough to be added up to any number of bars."""
 
 
 class Reliability(NamedTuple):
@@ -42,7 +41,7 @@ class Reliability(NamedTuple):
         return sigmoid(self.log_odds)
 
     def rows_by_place(self, places: int) -> Floats:
-        """Share of the rows in each of so many equal parts of the axis."""
+        """Share of the rows in each of `places` equal parts of the axis."""
         middles = sigmoid((self.edges[1:] + self.edges[:-1]) / 2)
         index = np.clip(self.axis.share(middles) * places, 0, places - 1).astype(int)
         shares = np.zeros(places)
@@ -84,3 +83,9 @@ def _between(first: float, last: float, points: int, kind: str) -> Floats:
 def _edges_of_confidence() -> Floats:
     s = np.arange(1, CELLS) / CELLS
     return np.concatenate([[-FARTHEST], logit(s), [FARTHEST]])
+
+
+def rows_along(sample: Sample, axis: Axis, places: int) -> Floats:
+    """Share of the rows of a sample in each of so many equal parts of an axis; rows beyond it count at its ends."""
+    index = np.clip(axis.share(sample.confidences) * places, 0, places - 1).astype(int)
+    return np.bincount(index, sample.mass, places) / sample.n

@@ -1,10 +1,14 @@
 """tce-bpm on all resamples at once.
 
 The paper's fit is repeated on every resample with three simplifications, whose common effect is added back by
-`intervals`: one binning (the finest of the paper's, at most BINS bins) instead of eleven; the bins keep the cells that
-they have in the sample, instead of being cut anew; and the integral uses the nodes of the sample's own. With errors
-d of a few hundredths exp(d²) is nearly 1 + d², so the parameters are those of weighted least squares and hardly
-depend on the binning. benchmarks/fast_intervals.py compares the spread with that of full refits.
+`intervals`:
+
+- There is one binning (the finest of the paper's, at most BINS bins) instead of eleven.
+- Every bin keeps the cells that it has in the sample; bins are not made again for each resample.
+- The integral uses the nodes of the integral over the sample.
+
+With errors d of a few hundredths, exp(d²) is nearly 1 + d², so the parameters are close to those of weighted least
+squares and hardly depend on the binning. benchmarks/fast_intervals.py compares the spread with that of full refits.
 """
 
 from __future__ import annotations
@@ -12,9 +16,8 @@ from __future__ import annotations
 import numpy as np
 
 from bpmcli.core.curves.bpm import BOX, FLAT, fit_bpm
-from bpmcli.core.curves.density import NARROWEST, WIDEST, beta_by_moments
 from bpmcli.core.curves.families import log_complement, log_confidence
-from bpmcli.core.curves.tce import density_nodes
+from bpmcli.core.curves.tce import NARROWEST, WIDEST, beta_by_moments, density_nodes
 from bpmcli.core.data.binning import array_split_edges, scheme_counts
 from bpmcli.core.data.sample import Floats, Sample, gap, sigmoid_pair
 from bpmcli.core.metrics.definitions import tce_of_curve
@@ -82,7 +85,7 @@ def _fits(drawn: Resamples, start: Floats, count: int) -> Floats:
 
 
 def _solved(matrices: Floats, right: Floats) -> Floats:
-    """matrices⁻¹ right. Bins of equal confidence can make a matrix singular: then the shortest solutions."""
+    """matrices⁻¹ right. If bins of equal confidence make a matrix singular, the shortest solution."""
     try:
         found = np.linalg.solve(matrices, right)
     except np.linalg.LinAlgError:

@@ -1,7 +1,7 @@
 """Bootstrap resamples of the same cells, all at once: two arrays with one row per resample.
 
 Resampling N rows means drawing the numbers of correct and wrong rows of every cell from one multinomial distribution.
-Neighbouring cells are first merged into at most CELLS, so that N only matters once.
+Neighbouring cells are first merged into at most CELLS, so the cost of a resample does not grow with N.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from bpmcli.core.data.binning import array_split_edges, width_edges
 from bpmcli.core.data.sample import Floats, Ints, Sample
 
 CELLS = 500
-"""Cells that are resampled; a sample with fewer distinct confidences is resampled as it is."""
+"""The number of cells that are resampled; a sample with fewer distinct confidences keeps its own cells."""
 
 BIN_CAP = (100, 500)
-"""Bin counts of the paper's fit on resamples of large samples: moves g by 2 % of its resampling error."""
+"""Bin counts of the paper's fit on resamples of large samples. This moves g by 2 % of its resampling error."""
 
 
 def merged(sample: Sample, cells: int = CELLS) -> Sample:
@@ -86,7 +86,7 @@ class Resamples:
 
     @cached_property
     def mass_before(self) -> Floats:
-        """Mass in front of each cell, and the total at the end: (R, C + 1)."""
+        """Mass before each cell, and the total at the end: (R, C + 1)."""
         return _cumulative(self.mass)
 
     @cached_property
@@ -109,7 +109,7 @@ class Resamples:
         return cell, np.clip((positions - self.mass_before[rows, cell]) / mass, 0.0, 1.0)
 
     def sums_at(self, before: Floats, cell: Ints, inside: Floats) -> Floats:
-        """Cumulative sums at located positions, with 0 in front and the total behind."""
+        """Cumulative sums at located positions, preceded by 0 and followed by the total."""
         rows = np.arange(self.size)[:, None]
         low = before[rows, cell]
         inner = low + inside * (before[rows, cell + 1] - low)

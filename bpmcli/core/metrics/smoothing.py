@@ -88,7 +88,7 @@ def _fixed_point(f: Callable[[float], float]) -> tuple[float, float]:
 def logit_smoothed_ece(sample: Sample, sigma: float = LS_SIGMA, steps: int = LS_STEPS) -> float:
     """LS-ECE: ∫ |Σ φ_σ(t − xᵢ)(hᵢ − sigmoid(t))|/N dt over log-odds t, by FFT.
 
-    The expectation over the smoothed logits that Chidambaram et al. (ICML 2024) sample, exactly.
+    This is exactly the expectation that Chidambaram et al. (ICML 2024) estimate by sampling smoothed logits.
     """
     step = sigma / steps
     x = np.clip(sample.log_odds, -LS_REACH, LS_REACH)

@@ -8,9 +8,10 @@
    confidence is split at the point that best separates the two.
    - **over-confident-above** (over-confident above the split, under-confident below) or **under-confident-above**
      (the reverse): the two sides point in opposite directions, and on each side (a) lies at least a tenth of the
-     error, (b) two thirds of the side's error point in its direction, and (c) mean confidence and accuracy of its
-     rows differ in that direction by more than three standard errors of a calibrated model (three, because the split
-     was chosen by the same rows).
+     error, (b) two thirds of the side's error point in its direction, (c) the side's mean error over curves drawn
+     from the posterior is more than 2.4 of their standard deviations from 0, and (d) mean confidence and accuracy of
+     its rows differ in that direction by more than 1.5 standard errors of a calibrated model. The curve knows more
+     than the rows of one side, because its shape joins the two sides; (d) makes sure that these rows agree.
    - Otherwise **over-confident** or **under-confident**, if two thirds of the error point in that direction and mean
      confidence and accuracy of all rows differ in it by more than 2.8 standard errors. A model whose over- and
      under-confidence cancel would be given a direction by chance in 0.5 % of the data sets.
@@ -27,15 +28,19 @@ import numpy as np
 
 from bpmcli.core.curves.averaged.cells import Cells, cell_starts
 from bpmcli.core.curves.averaged.explain import short_confidence
-from bpmcli.core.curves.averaged.tce import tce_averaged, tce_interval, unbiased_curve
+from bpmcli.core.curves.averaged.tce import MatchedCurve, tce_averaged, tce_interval, unbiased_curve
 from bpmcli.core.data.sample import Floats, Sample, sigmoid
 from bpmcli.core.metrics.calibration_test import calibration_p_value
+from bpmcli.record import Record
 
 LEVEL = 0.95
 TOO_WIDE = 0.10
 SMALLEST_SHARE = 0.1
 CLEAR_Z = 2.8
-CLEAR_SIDE_Z = 3.0
+CLEAR_SIDE_Z = 1.5
+CLEAR_CURVE_Z = 2.4
+CURVES = 400
+"""The number of curves drawn from the posterior to judge the direction of a side."""
 ONE_WAY = 2 / 3
 
 FLOOR = 0.9
@@ -87,14 +92,14 @@ class Verdict(NamedTuple):
     noise_floor: float
     """About what a perfectly calibrated model with these confidences would score by `tce`."""
     p_value: float
-    """Of the calibration test."""
+    """P-value of the calibration test."""
     crossing: float | None
     """The confidence at which the direction changes."""
     where: dict[str, Any] | None
-    """Where the error sits (`Where`), if there is one."""
+    """The range that holds half of the error (`Where`), if there is an error."""
 
 
-class _Side(NamedTuple):
+class _Side(Record):
     """Rows in a range of confidence."""
 
     error: float
@@ -130,7 +135,7 @@ def verdict(sample: Sample, target: str = "top-label", seed: int = 0) -> Verdict
     floor /= float(np.sqrt(sample.effective_n))
     crossing, where = None, None
     if low > 0.0 and p_value <= 1.0 - LEVEL:
-        name, crossing = _direction(sample, cells, gaps)
+        name, crossing = _direction(sample, matched, gaps, seed)
         where = _where(cells, gaps)
     else:
         name = "too-few-rows" if high > TOO_WIDE else "calibrated"
@@ -142,19 +147,29 @@ def verdict(sample: Sample, target: str = "top-label", seed: int = 0) -> Verdict
     return found._replace(sentence=_sentence(found, sample, where, target))
 
 
-def _direction(sample: Sample, cells: Cells, gaps: Floats) -> tuple[str, float | None]:
+def _direction(sample: Sample, matched: MatchedCurve, gaps: Floats, seed: int) -> tuple[str, float | None]:
     """The name of a verdict with an error, and where its direction changes."""
+    cells = matched.mixture.cells
     errors = cells.mass * gaps
     split = _best_split(errors)
     below, above, whole = _sides(sample, errors, split)
-    if below.error * above.error < 0 and all(
-        abs(side.error) >= SMALLEST_SHARE * whole.size and side.clear(CLEAR_SIDE_Z) for side in (below, above)
+    if (
+        below.error * above.error < 0
+        and all(abs(side.error) >= SMALLEST_SHARE * whole.size and side.clear(CLEAR_SIDE_Z) for side in (below, above))
+        and _curves_agree(matched, split, seed)
     ):
         crossing = float(sigmoid(cells.log_odds[split - 1 : split + 1]).mean())
         return ("over-confident-above" if above.error < 0 else "under-confident-above"), crossing
     if whole.clear(CLEAR_Z):
         return ("over-confident" if whole.error < 0 else "under-confident"), None
     return "mixed", None
+
+
+def _curves_agree(matched: MatchedCurve, split: int, seed: int) -> bool:
+    """Whether the error on each side of the split keeps its direction over curves drawn from the posterior."""
+    drawn = matched.distance_draws(CURVES, np.random.default_rng(seed)) * matched.mixture.cells.mass
+    sides = np.stack([drawn[:, :split].sum(axis=1), drawn[:, split:].sum(axis=1)])
+    return bool(np.all(np.abs(sides.mean(axis=1)) > CLEAR_CURVE_Z * sides.std(axis=1)))
 
 
 def _best_split(errors: Floats) -> int:
@@ -175,7 +190,7 @@ def _sides(sample: Sample, errors: Floats, split: int) -> tuple[_Side, _Side, _S
     def side(part: slice) -> _Side:
         deviation = float(np.sqrt(variance[part].sum()))
         surplus = float(residuals[part].sum()) * worth
-        # Rows that saturate have no variance at all: any wrong one among them is certain.
+        # Saturated rows have no variance at all: any wrong row among them proves an error.
         z = surplus / deviation if deviation > 0 else float(np.sign(surplus)) * np.inf if surplus else 0.0
         return _Side(float(errors[part].sum()), float(np.abs(errors[part]).sum()), z)
 
@@ -226,7 +241,7 @@ def _opening(v: Verdict, rows: float, target: str) -> str:
     opening = {
         "calibrated": f"Calibrated as far as {rows:,} rows can tell",
         "too-few-rows": f"Too few rows to tell: {rows:,} rows cannot exclude an error of {_points(v.high)} points",
-        "mixed": "Miscalibrated, in no single clear direction",
+        "mixed": f"Miscalibrated, but {rows:,} rows do not show one clear direction",
     }.get(v.name)
     if opening is not None:
         return opening
@@ -263,7 +278,7 @@ def _place(where: Where) -> str:
 
 
 def _percent(share: float) -> str:
-    """One decimal, and near 0 and 100 % as many as tell it from them."""
+    """One decimal, and near 0 and 100 % as many as it takes to differ from these."""
     value = 100 * share
     if 0 < min(value, 100 - value) < 0.05:
         return f"{value:.3f}"

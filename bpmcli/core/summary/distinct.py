@@ -1,7 +1,7 @@
 """Distinct values and their counts, as long as there are at most LIMIT of them.
 
 The choice depends only on the data, not on row order or file splits: a union can only have at most LIMIT distinct
-values if each of its parts does.
+values if each of its parts has at most LIMIT.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def grid(depths: int) -> tuple[Floats, Floats]:
 
 @lru_cache(maxsize=20)
 def _grid(depths: int) -> tuple[Floats, Floats, Ints]:
-    """The same, and the low bits of the least m, for a power of two, so that many small tables share one."""
+    """The same with the low bits of the least m, for a power of two of depths, so that small tables share a result."""
     least = np.ones(depths)
     for power in range(-1, -1075, -1):
         steps = 1 << max(MANTISSA_BITS, power + FIXED_BITS)

@@ -7,8 +7,8 @@ order of the rows inside a cell is lost. Either way the table becomes a `Sample`
 computed.
 
 Counts are integers and m is stored in fixed point (32 leading bits: exact for float32 data, within 2^-33 of m
-otherwise), so unweighted summaries have the same bits whatever the order. Weighted ones hold floats and are merged
-along a fixed tree (`merging`), whatever the number of workers.
+otherwise), so unweighted summaries have the same bits whatever the order. Weighted summaries hold floats and are
+merged along a fixed tree (`merging`), whatever the number of workers.
 
 Error bound: if an inner edge of equal-mass bins falls into a cell with a share p of all rows and accuracy a, at most
 a(1 − a)p of the correct rows and p·2^-9·m of the confidence end up on the wrong side; see `edge_bound`.

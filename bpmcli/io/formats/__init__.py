@@ -1,7 +1,7 @@
-"""File formats: each is one module here, `NAME_file.py`, with a reader class and perhaps a writer class.
+"""File formats: one module `NAME_file.py` for each, with a reader class, a writer class or both.
 
 To add a format, write such a module and decorate its classes with `@reads` and `@writes`. Nothing else needs to
-know: suffixes, recognition by content, `--input-format`, messages and tests use this registry. A module is imported
+change: suffixes, recognition by content, `--input-format`, messages and tests use this registry. A module is imported
 only when a file needs it, because start-up time counts: `.npz` first tries `npz_file`.
 """
 

@@ -14,12 +14,12 @@ from bpmcli.io.formats.table_writer import ArrowWriter
 from bpmcli.io.opening import open_bytes
 
 LARGEST_BATCH = 1 << 30
-"""Record batches are read whole: one of more bytes than this is refused where all columns are needed."""
+"""Record batches are read whole. A larger one, in bytes, is refused if all columns are needed."""
 
 
 @reads("arrow", ".arrow", ".feather")
 class ArrowFileReader(ArrowReader):
-    """Record batches, read and not memory-mapped: a file that shrinks meanwhile is an error and not a crash."""
+    """Record batches. Files are not memory-mapped: a file that shrinks while it is read is an error, not a crash."""
 
     @classmethod
     def recognises(cls, start: bytes) -> bool:
@@ -49,7 +49,7 @@ class ArrowFileReader(ArrowReader):
         wanted = None if names is None else [order[name] for name in names]
         if names is None and self._largest > LARGEST_BATCH:
             raise DataError(
-                f"has record batches of {self._largest / 2**30:.1f} GiB, and at most {LARGEST_BATCH >> 30} GiB are "
+                f"has record batches of {self._largest / 2**30:.1f} GiB, but at most {LARGEST_BATCH >> 30} GiB are "
                 "read at once",
                 "write smaller batches, or parquet",
             )

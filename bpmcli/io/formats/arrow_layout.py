@@ -1,7 +1,7 @@
 """What an arrow file claims about its record batches, read from its headers before arrow allocates anything.
 
-Headers are flatbuffers: a table knows where its fields are, see the format's File.fbs and Message.fbs. A compressed
-buffer begins with its unpacked length, which arrow believes.
+Headers are flatbuffers, whose tables store where their fields are (see the format's File.fbs and Message.fbs). A
+compressed buffer begins with its unpacked length, which arrow does not check.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ LARGEST_HEADER = 1 << 27
 LARGEST_UNPACKED = 1 << 28
 """A record batch may unpack to this many bytes, however small it is."""
 LARGEST_RATIO = 16
-"""A larger one may not be more than this many times as large as what is stored."""
+"""A batch that unpacks to more may be at most this many times as large as what is stored."""
 MOST_ROWS = 1 << 24
 ROWS_PER_BYTE = 64
-"""More rows than MOST_ROWS need bytes: a column of one bit has eight rows per byte."""
+"""A batch of more than MOST_ROWS rows must have a byte for every eight rows, because a row takes at least one bit."""
 
 AGAIN = "write the file again, in batches of at most a million rows"
 
@@ -146,7 +146,7 @@ def _batch(raw: IO[bytes], offset: int, header: int, size: int) -> Batch:
 
 
 def _unpacked(raw: IO[bytes], start: int, buffers: list[tuple[int, ...]], size: int) -> int:
-    """The sum of the lengths that compressed buffers begin with; −1 stands for one that is stored as it is."""
+    """The sum of the lengths that compressed buffers begin with; −1 stands for a buffer that is stored uncompressed."""
     total = 0
     for offset, length in buffers:
         if length <= 0:

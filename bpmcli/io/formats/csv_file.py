@@ -13,13 +13,12 @@ import numpy as np
 
 from bpmcli.errors import DataError
 from bpmcli.io.formats import reads, writer_for, writes
+from bpmcli.io.formats.csv_quotes import closed_quotes
 from bpmcli.io.formats.text_lines import HEAD, Gzipped, TextReader, TextWriter, is_utf8, json_text, opened_text
 from bpmcli.io.formats.writer import spread_matrices
 
 BLOCK = 1 << 23
 """Bytes that pyarrow parses at a time; it takes the types of the columns from the first block."""
-
-
 QUOTE, LINE_END = ord('"'), ord("\n")
 
 
@@ -38,7 +37,9 @@ class CsvReader(TextReader):
         return not first.startswith((b"{", b"[")) and b"\t" not in first
 
     @contextmanager
-    def _open(self, names: list[str] | None, numeric: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
+    def _open(
+        self, names: list[str] | None, numeric: Sequence[str], texts: Sequence[str], whole: bool = False
+    ) -> Iterator[Any]:
         import pyarrow as pa
         from pyarrow import csv
 
@@ -49,7 +50,8 @@ class CsvReader(TextReader):
         )
         read = csv.ReadOptions(use_threads=False, block_size=BLOCK)
         parse = csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
-        with self.stream() as raw, csv.open_csv(raw, read, parse, convert) as reader:
+        opened = closed_quotes(self.stream, self.delimiter) if whole else self.stream()
+        with opened as raw, csv.open_csv(raw, read, parse, convert) as reader:
             yield reader
 
     @contextmanager
@@ -88,7 +90,7 @@ class CsvReader(TextReader):
             ) from None
 
     def _row_with(self, name: str, text: str) -> str:
-        """Read once more, as text: the first row that holds the value is the one, since types never change."""
+        """The row of a value, found by reading the file again as text: it is the first row that holds the value."""
         import pyarrow.compute as pc
 
         start = 0
@@ -107,7 +109,7 @@ class CsvReader(TextReader):
         with self.stream() as raw:
             if (head := raw.read(HEAD)).strip() and not is_utf8(head):
                 raise DataError("is not text (UTF-8)", "save it as UTF-8, or say what it is with --input-format")
-        with self._open(None, (), ()) as reader:
+        with self._open(None, (), (), whole="://" not in self.path and self.size() <= BLOCK) as reader:
             names = reader.schema.names
             if len(names) == 1 and ";" in names[0]:
                 raise DataError("columns are separated by ';'", f"separate them by {self.delimiter!r}")
@@ -118,13 +120,13 @@ class CsvReader(TextReader):
         texts = [c for c in (names or self.columns) if c not in numbers and self._is_text(c, names is None)]
         percent = [name for name in numeric if self._is_percent(name)]
         numbers -= set(percent)
-        with self._open(names, sorted(numbers), [*texts, *percent]) as reader:
+        with self._open(names, sorted(numbers), [*texts, *percent], whole=True) as reader:
             for record in reader:
                 if record.num_rows:
                     yield record
 
     def _is_text(self, name: str, passed: bool) -> bool:
-        """Columns that stay text: those that go into text again, dates and times, and hexadecimal numbers."""
+        """Columns that stay text: columns that are written as text again, dates and times, and hexadecimal numbers."""
         import pyarrow as pa
 
         kind = self.fields[name].type
@@ -162,6 +164,14 @@ class CsvReader(TextReader):
                             if pc.any(pc.match_substring(column, "x", ignore_case=True)).as_py():
                                 self._hex.add(name)
         return self._hex
+
+    def whole_numbers(self, name: str) -> Iterator[str]:
+        import pyarrow.compute as pc
+
+        with self._open([name], (), [name]) as reader:
+            for record in reader:
+                long = pc.match_substring_regex(record.column(0), r"^\s*[+-]?\d{16,300}\s*$")
+                yield from record.column(0).filter(long).to_pylist()
 
     @classmethod
     def written(cls, path: str) -> tuple[list[str], int]:
@@ -201,7 +211,7 @@ class TsvReader(CsvReader):
 
 @writes(".csv")
 class CsvWriter(TextWriter):
-    """Numbers in their shortest exact form, text as it was read, lists and objects as JSON."""
+    """Writes numbers in their shortest exact form, text as it was read, lists and objects as JSON."""
 
     delimiter: ClassVar[str] = ","
     keeps_text: ClassVar[bool] = True
@@ -211,7 +221,7 @@ class CsvWriter(TextWriter):
 
     def prepare(self, name: str, values: Any) -> list[Any]:
         found = super().prepare(name, values)
-        if _has_nul(found):
+        if "\0" in name or _has_nul(found):
             raise DataError("holds text with a NUL character")
         return [json_text(v) if isinstance(v, (list, dict)) else v for v in found] if _nested(found) else found
 
@@ -254,7 +264,7 @@ class CsvWriter(TextWriter):
 
 
 class _LineEnds:
-    """A file that gets lines which end in a carriage return and a line feed, and keeps the line feed."""
+    """Writes lines to a file with their line end, a carriage return and a line feed, replaced by a line feed."""
 
     def __init__(self, file: IO[str]) -> None:
         self.file = file
@@ -264,7 +274,7 @@ class _LineEnds:
 
 
 def _has_nul(values: Sequence[Any]) -> bool:
-    """Whether a column of text has a character that no reader takes for text."""
+    """Whether a column of text has a NUL character, which no reader accepts as text."""
     first = next((v for v in values if v is not None), None)
     return isinstance(first, str) and any("\0" in v for v in values if isinstance(v, str))
 
@@ -275,7 +285,7 @@ def _nested(values: Sequence[Any]) -> bool:
 
 @writes(".tsv")
 class TsvWriter(CsvWriter):
-    """The same with tabs."""
+    """Like csv, separated by tabs."""
 
     delimiter: ClassVar[str] = "\t"
 

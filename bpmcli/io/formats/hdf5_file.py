@@ -15,14 +15,14 @@ from bpmcli.io.formats.npy_array import array_info, as_column, as_npy
 from bpmcli.io.formats.reader import ColumnBatch, Reader, rows_per_batch
 
 SEPARATOR = "::"
-"""Between the path of a file and the group inside it."""
+"""Separates the path of a file from the group inside it."""
 
 MOST_GROUPS = 100_000
 
 LARGEST_UNPACKED = 1 << 28
 """Bytes that a data set may claim, however few are stored."""
 LARGEST_RATIO = 1000
-"""A larger one may claim this many times what is stored; gzip cannot pack more."""
+"""A data set that claims more may claim at most this many times what is stored; gzip cannot pack more tightly."""
 LARGEST_CHUNK = 1 << 27
 
 
@@ -30,7 +30,7 @@ def _h5py() -> Any:
     try:
         import h5py
     except ImportError:
-        raise DataError("HDF5 files need the package h5py", "pip install 'bpmcli[hdf5]'") from None
+        raise DataError("HDF5 files need the package h5py", "pip install h5py") from None
     return h5py
 
 
@@ -61,7 +61,7 @@ def groups(path: str) -> list[str]:
 
 @reads("hdf5", ".h5", ".hdf5", ".he5")
 class Hdf5Reader(Reader):
-    """Data sets of one group. Those with as many rows as the scores are columns."""
+    """Data sets of one group. Data sets with as many rows as the scores are columns."""
 
     @classmethod
     def recognises(cls, start: bytes) -> bool:
@@ -126,7 +126,7 @@ class Hdf5Reader(Reader):
 
 
 def _check_claim(name: str, data: Any) -> None:
-    """Refuse values that are not stored, and chunks that do not fit into memory: HDF5 unpacks whole chunks."""
+    """Raise DataError for values that are not stored and for chunks that are too large: HDF5 unpacks whole chunks."""
     stored, claimed = int(data.id.get_storage_size()), int(data.nbytes)
     if claimed > max(LARGEST_UNPACKED, LARGEST_RATIO * stored):
         raise DataError(
@@ -135,7 +135,7 @@ def _check_claim(name: str, data: Any) -> None:
     chunk = int(np.prod(data.chunks or (0,), dtype=np.float64)) * data.dtype.itemsize
     if chunk > LARGEST_CHUNK:
         raise DataError(
-            f"'{name}' is stored in chunks of {chunk / 2**20:.0f} MB, and at most {LARGEST_CHUNK >> 20} MB are read",
+            f"'{name}' is stored in chunks of {chunk / 2**20:.0f} MB, but at most {LARGEST_CHUNK >> 20} MB are read",
             "write it in smaller chunks",
         )
 

@@ -13,9 +13,9 @@ from bpmcli.io.formats.record_batches import ArrowReader
 from bpmcli.io.formats.text_lines import is_utf8
 
 LARGEST = 1 << 26
-"""Bytes of a document: it is read whole, and Python needs ten times as much memory for its values."""
+"""The largest document in bytes: it is read whole, and Python needs ten times as much memory for its values."""
 MOST_CONTAINERS = 2_000_000
-"""Lists and objects in it: a small one takes two hundred bytes of memory."""
+"""The most lists and objects in a document: a small one takes two hundred bytes of memory."""
 
 HINT = "give a list of objects, or one object per line as .jsonl"
 
@@ -40,7 +40,9 @@ class JsonReader(ArrowReader):
         from bpmcli.io.opening import open_bytes
 
         if "://" not in self.path and os.path.getsize(self.path) > LARGEST:
-            raise DataError(f"is larger than {LARGEST >> 20} MB, and JSON is read whole", "convert it: jq -c '.[]'")
+            raise DataError(
+                f"is larger than {LARGEST >> 20} MB, the limit for JSON, which is read whole", "convert it: jq -c '.[]'"
+            )
         with open_bytes(self.path) as raw:
             text = raw.read(LARGEST + 1)
         if text.count(b"{") + text.count(b"[") > MOST_CONTAINERS:

@@ -13,7 +13,7 @@ import numpy as np
 from bpmcli.errors import DataError
 
 DEEPEST = 500
-"""Lists and objects inside one another; pyarrow's parser recurses until the stack is full."""
+"""The deepest nesting of lists and objects; pyarrow's parser would recurse until the stack is full."""
 
 LONE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
@@ -27,10 +27,10 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class CheckedLines:
-    """A readable file whose lines all begin with a brace and are not nested absurdly.
+    """A readable file that checks that every line begins with a brace and is not nested too deeply.
 
-    pyarrow refuses files with half of a surrogate pair anywhere. It gets a replacement character of the same length
-    instead, and `replaced` then says so.
+    pyarrow refuses files that contain half of a surrogate pair. These escapes are replaced by a replacement character
+    of the same length, and `replaced` becomes true.
     """
 
     closed = False
@@ -38,7 +38,7 @@ class CheckedLines:
     def __init__(self, raw: Any) -> None:
         self.raw = raw
         self._line = 1
-        self._at_start = True  # nothing but blanks so far in this line
+        self._at_start = True  # only blanks so far in this line
         self._held = b""
         self.replaced = False
 
@@ -78,7 +78,7 @@ class CheckedLines:
         return REPLACEMENT
 
     def _check_starts(self, text: bytes) -> None:
-        # What is left of a line that began in the block before was checked there.
+        # The rest of a line that began in the previous block was checked there.
         start = 0 if self._at_start else text.find(b"\n")
         stray = _STRAY.search(text, start) if start >= 0 else None
         if stray:
@@ -86,7 +86,7 @@ class CheckedLines:
             raise DataError(f"line {line} is not a JSON object", "every line is one object, in braces")
 
     def _check_depth(self, text: bytes) -> None:
-        """Brackets inside text count too: nobody writes five hundred of them unclosed in a line."""
+        """Counts brackets inside text too: nobody writes hundreds of unclosed brackets in a line."""
         for number, line in enumerate(text.split(b"\n"), start=self._line):
             if line.count(b"{") + line.count(b"[") <= DEEPEST:
                 continue
@@ -100,7 +100,7 @@ _scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # its fast p
 
 
 def parsed(line: bytes) -> Any:
-    """One value; like json.loads, without looking for other encodings than UTF-8 in every line."""
+    """One value, like json.loads, but without detecting the encoding of every line."""
     text = line.decode("utf-8", "surrogatepass").strip(" \t\r\n")
     value, end = _scan(text, 0)
     if end != len(text):
@@ -109,7 +109,7 @@ def parsed(line: bytes) -> Any:
 
 
 def first_fault(lines: Iterable[bytes], column: str | None = None) -> str | None:
-    """What pyarrow stumbled over and in which row: slow, and only run once something is wrong."""
+    """What pyarrow could not parse, and in which row: slow, so it runs only after an error."""
     before = None
     for row, line in enumerate((line for line in lines if line.strip()), start=1):
         try:

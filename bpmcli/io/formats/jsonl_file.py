@@ -20,6 +20,9 @@ from bpmcli.io.formats.reader import ColumnBatch, ColumnInfo
 from bpmcli.io.formats.record_batches import column_batch
 from bpmcli.io.formats.text_lines import Gzipped, TextReader, TextWriter, json_text, opened_text
 
+LARGEST_WHOLE = 10**300
+"""Longer numbers are beyond float64."""
+
 BLOCK = 1 << 23
 """Bytes that pyarrow parses at a time; it takes the types of the fields from the first block."""
 
@@ -93,7 +96,7 @@ class JsonlReader(TextReader):
             return self._mixed_schema()
 
     def _mixed_schema(self) -> Any:
-        """Fields whose type changes from line to line are taken for text until somebody needs them."""
+        """Fields whose type changes from line to line are read as text unless they are needed."""
         import pyarrow as pa
 
         kinds: dict[str, set[str]] = {}
@@ -121,7 +124,7 @@ class JsonlReader(TextReader):
                 return found
             return pa.list_(pa.float64()) if pa.types.is_list(found) else pa.float64()
 
-        # Fields that are not asked for may come, go and change from line to line.
+        # Fields that are not asked for may differ from line to line.
         dates = [name for name, field in self.fields.items() if pa.types.is_timestamp(field.type)]
         wanted = list(dict.fromkeys([*numeric, *dates])) if names is None else names
         schema = pa.schema([pa.field(name, kind(name)) for name in wanted]) if wanted else None
@@ -173,7 +176,7 @@ class JsonlReader(TextReader):
             yield rows
 
     def _typed(self, name: str, values: list[Any]) -> Any:
-        """The values of a field that is needed, as an arrow column: numbers, lists of numbers, or what they are."""
+        """The values of a field that is needed, as an arrow column of numbers, lists of numbers or what arrow finds."""
         import pyarrow as pa
 
         for kind in (pa.float64(), pa.list_(pa.float64()), None):
@@ -182,6 +185,11 @@ class JsonlReader(TextReader):
             except (pa.ArrowException, OverflowError, TypeError):
                 continue
         raise DataError(f"'{name}' holds values of different kinds", "write every line in the same way")
+
+    def whole_numbers(self, name: str) -> Iterator[str]:
+        for rows in self._objects():
+            found = (row.get(name) for row in rows)
+            yield from (str(value) for value in found if type(value) is int and abs(value) < LARGEST_WHOLE)
 
     @classmethod
     def written(cls, path: str) -> tuple[list[str], int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from bpmcli.io.columns import Array, Lists
 from bpmcli.io.formats.reader import ColumnInfo
 
 LAST_CHARACTER = 0x10FFFF
-"""The largest number of a character in Unicode."""
+"""The largest code point of Unicode."""
 
 TRUNCATED = "the file is truncated: copy it again"
 
@@ -24,9 +23,9 @@ TRUNCATED = "the file is truncated: copy it again"
 class NpyArray:
     """An array whose header has been read.
 
-    Arrays in C order are read from front to back. Rows of arrays in Fortran order lie all over the file: they are
-    gathered by reads at their positions, which takes as long as a memory map would, and a file that is cut off
-    meanwhile is an error and not a crash.
+    Arrays in C order are read from front to back. Rows of arrays in Fortran order are spread over the file and read at
+    their positions. That takes as long as a memory map, but a file that is cut off while it is read is an error and
+    not a crash.
     """
 
     def __init__(self, file: IO[bytes], name: str) -> None:
@@ -105,7 +104,7 @@ class NpyArray:
 
 
 def check_text(name: str, values: Array) -> None:
-    """Refuse text with numbers that are not characters: Python cannot handle it."""
+    """Raise DataError for text with invalid code points, which Python cannot handle."""
     for field in values.dtype.names or ():
         check_text(field, values[field])
     if values.dtype.kind == "U" and values.size and values.dtype.itemsize:
@@ -126,6 +125,8 @@ def array_info(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Colum
 @contextmanager
 def as_npy(values: Array) -> Iterator[IO[bytes]]:
     """An array as a file in npy format."""
+    import tempfile
+
     from numpy.lib import format as npy
 
     with tempfile.TemporaryFile() as file:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import IO, Any, ClassVar, NamedTuple
+from typing import IO, Any, ClassVar
 
 import numpy as np
 
@@ -19,11 +18,12 @@ from bpmcli.io.formats.npy_array import NpyArray, as_column
 from bpmcli.io.formats.reader import ColumnBatch, Reader, rows_per_batch
 from bpmcli.io.formats.writer import Writer
 from bpmcli.io.opening import open_bytes
+from bpmcli.record import Record
 
 PIECE = 1 << 20
 
 LOCAL_HEADER = 30
-"""Bytes in front of the name of a zip archive's member; the last four are the lengths of name and extra field."""
+"""Bytes before the name of a member of a zip archive; the last four are the lengths of name and extra field."""
 
 LARGEST_TEXT = 1 << 24
 """Bytes of metadata that bpmcli reads from an archive."""
@@ -37,7 +37,7 @@ LARGEST_PADDED = 1 << 30
 
 @reads("npz", ".npz")
 class NpzReader(Reader):
-    """Arrays of a zip archive. Those with as many rows as the scores are columns, the others belong to the file."""
+    """Arrays of a zip archive. Arrays with as many rows as the scores are columns; the others belong to the file."""
 
     @classmethod
     def recognises(cls, start: bytes) -> bool:
@@ -111,21 +111,23 @@ class NpzReader(Reader):
         if not array.scattered:
             return array
         if info.compress_type == zipfile.ZIP_STORED and "://" not in self.path:
-            # Values are read where they lie. One pass before that checks their size and the archive's checksum.
+            # Values are read at their positions. A first pass checks their size and the archive's checksum.
             array.check_size(sum(len(piece) for piece in iter(lambda: file.read(PIECE), b"")))
             raw: IO[bytes] = stack.enter_context(open_bytes(self.path))
             raw.seek(info.header_offset + LOCAL_HEADER - 4)
             lengths = np.frombuffer(raw.read(4), dtype="<u2")
             raw.seek(int(lengths.sum()), os.SEEK_CUR)
         else:
-            raw = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+            from tempfile import TemporaryFile
+
+            raw = stack.enter_context(TemporaryFile())  # noqa: SIM115
             with archive.open(info) as whole:
                 shutil.copyfileobj(whole, raw, PIECE)
             raw.seek(0)
         return NpyArray(raw, name)
 
 
-class _Chunk(NamedTuple):
+class _Chunk(Record):
     """Some rows of one array in the temporary file."""
 
     offset: int
@@ -142,7 +144,9 @@ class NpzWriter(Writer):
     def __init__(self, path: str, metadata: Mapping[str, str], origin: Reader | None = None) -> None:
         super().__init__(path, metadata, origin)
         self.chunks: dict[str, list[_Chunk]] = {}
-        self.file = tempfile.TemporaryFile()  # noqa: SIM115
+        from tempfile import TemporaryFile
+
+        self.file = TemporaryFile()  # noqa: SIM115
         self.copies: list[tuple[Reader, str]] = []
 
     def prepare(self, name: str, values: Any) -> Array:

@@ -12,12 +12,12 @@ from bpmcli.io.formats.record_batches import ArrowReader
 LARGEST_UNPACKED = 1 << 28
 """Bytes that a file may unpack to, however small it is."""
 LARGEST_RATIO = 64
-"""A larger one may unpack to this many times its size."""
+"""A file that unpacks to more may unpack to at most this many times its size."""
 
 
 @reads("orc", ".orc")
 class OrcReader(ArrowReader):
-    """Stripe by stripe, and of them only the columns needed."""
+    """Reads stripe by stripe, and only the columns needed."""
 
     @classmethod
     def recognises(cls, start: bytes) -> bool:
@@ -33,7 +33,7 @@ class OrcReader(ArrowReader):
             return schema
 
     def _check_claim(self, claimed: int, stored: int) -> None:
-        """Refuse stripes that unpack to too much: they are read whole."""
+        """Raise DataError if a stripe, which is read whole, would unpack to too much."""
         if claimed > max(LARGEST_UNPACKED, LARGEST_RATIO * stored):
             raise DataError(
                 f"claims {claimed / 2**20:.0f} MB packed into {stored} bytes",

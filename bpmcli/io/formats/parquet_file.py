@@ -15,27 +15,28 @@ from bpmcli.io.formats.table_writer import ArrowWriter
 ROWS_AT_A_TIME = 1 << 20
 
 CACHED_ROWS = 1 << 17
-"""Rows of a batch that is not written: its decoded values are still in the cache. Written batches become row groups."""
+"""Rows per batch unless it is written again: so few that decoded values stay in the cache. Written batches become row
+groups."""
 
 READ_BYTES = 1 << 18
 """A local file is read in pieces; a remote one column by column, since requests are slow."""
 
 FEW_COLUMNS = 8
-"""This many columns are decoded by one thread: every further thread has memory of its own."""
+"""Up to this many columns are decoded by one thread, because every further thread needs its own memory."""
 
 REPEATED_BYTES = 8
 """Text that takes no more bytes than this per row is read as a dictionary; dictionaries of unique text are slow."""
 LARGEST_DICTIONARY = 1 << 22
-"""So is text whose dictionary is larger than any that common writers make."""
+"""Text with a larger dictionary than this is also read as a dictionary; common writers make none that large."""
 
 LARGEST_CHUNK = 1 << 29
-"""A column chunk that claims to unpack to more bytes than this, out of a thousandth of it, is refused."""
+"""A column chunk that claims to unpack to more bytes than this is refused if it stores less than a thousandth."""
 PACKED = 1000
 
 
 @reads("parquet", ".parquet", ".pq")
 class ParquetReader(ArrowReader):
-    """Row groups, and of them only the columns needed."""
+    """Reads row groups, and only the columns needed."""
 
     @classmethod
     def recognises(cls, start: bytes) -> bool:
@@ -70,11 +71,11 @@ class ParquetReader(ArrowReader):
 
         buffered = {"buffer_size": READ_BYTES, "pre_buffer": False} if "://" not in self.path else {}
         threads = len(names or self.columns) > FEW_COLUMNS
-        # One long value may stand in many rows: text is kept as a dictionary until it is written.
+        # One long value may occur in many rows, so text is kept as a dictionary until it is written.
         texts = [name for name in names or self.columns if is_text(self.fields[name].type) and self._repeats(name)]
         with self.opened() as raw, pq.ParquetFile(raw, read_dictionary=texts, **buffered) as f:
             size = _batch_rows(f.metadata, None if names is None else set(names))
-            # A few row groups at a time: given all of them, arrow holds on to what it has read.
+            # A few row groups at a time: given all of them, arrow keeps what it has read.
             for part in [self.row_groups] if self.row_groups else self.parts(ROWS_AT_A_TIME):
                 groups = range(part.first_group, part.last_group + 1)
                 yield from f.iter_batches(batch_size=size, columns=names, row_groups=groups, use_threads=threads)
@@ -98,7 +99,7 @@ def _dictionary_sizes(file: Any) -> dict[str, tuple[int, int, int]]:
 
 
 def _batch_rows(metadata: Any, names: set[str] | None) -> int:
-    """Rows per batch, from what the first row group says about its columns; sizes nobody can unpack are refused."""
+    """Rows per batch, from what the first row group says about its columns; impossible sizes are refused."""
     if not metadata.num_row_groups or not metadata.row_group(0).num_rows:
         return 1024
     group = metadata.row_group(0)
@@ -124,7 +125,7 @@ def _batch_rows(metadata: Any, names: set[str] | None) -> int:
 
 @writes(".parquet", ".pq")
 class ParquetWriter(ArrowWriter):
-    """Row groups as the batches come. Without dictionaries for floats, which they make a third larger."""
+    """Writes each batch as a row group, without dictionaries for floats: these would make files a third larger."""
 
     def open(self, target: Any, schema: Any) -> Any:
         import pyarrow.parquet as pq

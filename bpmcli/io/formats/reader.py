@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from types import MappingProxyType
-from typing import IO, Any, ClassVar, NamedTuple
+from typing import IO, Any, ClassVar
 
 from bpmcli.core.data.categorical import Categorical
 from bpmcli.core.data.notices import Notice
 from bpmcli.errors import DataError
 from bpmcli.io.columns import Array, Lists
+from bpmcli.record import Record
 
 BATCH_VALUES = 1 << 20
 """Values per batch: 8 MB of float64."""
@@ -21,27 +22,27 @@ BATCH_BYTES = 1 << 26
 """Bytes per batch, however wide its rows are, as long as a batch has more than one row."""
 
 LARGEST_ROW = 1 << 28
-"""A row of more bytes than this is refused. With a few copies it still fits into a gigabyte of memory."""
+"""A row of more bytes than this is refused; a few copies of such a row still fit into a gigabyte of memory."""
 
 
 _ADDRESS = re.compile(r"<[\w. ]+ at 0x[0-9a-f]+>| at 0x[0-9a-f]+")
-"""Places in memory, which mean nothing to a reader and change from run to run."""
+"""Memory addresses in error texts, which mean nothing to a reader and change from run to run."""
 
 
-class ColumnInfo(NamedTuple):
+class ColumnInfo(Record):
     """What is known about a column before it is read."""
 
     name: str
     width: int | None
-    """None: one value per row; otherwise the number of values per row, 0 if it varies."""
+    """The number of values per row: None for a plain column, 0 if the number varies."""
     kind: str
     """numpy's letter for the type: f, i, u, b or U."""
     rows: int | None = None
-    """The number of rows, where columns of one file may differ in it."""
+    """The number of rows, if columns of one file may differ in it."""
 
 
-class ColumnBatch(NamedTuple):
-    """Some consecutive rows: the columns asked for as arrays, and the other columns as the file has them."""
+class ColumnBatch(Record):
+    """Some consecutive rows: the columns asked for as arrays, and the other columns in the file's own form."""
 
     start: int
     n: int
@@ -50,10 +51,10 @@ class ColumnBatch(NamedTuple):
     missing: Array | None = None
     """Rows with a null in any of the columns asked for."""
     nulls: Mapping[str, Array] = MappingProxyType({})
-    """The same for each column that has nulls."""
+    """Rows with a null, for each column that has nulls."""
 
 
-class RowGroups(NamedTuple):
+class RowGroups(Record):
     """Consecutive row groups of a file, which can be read on their own."""
 
     first_group: int
@@ -68,27 +69,27 @@ class Reader:
     label: ClassVar[str] = ""
 
     in_folders: ClassVar[bool] = True
-    """Files with these suffixes are inputs when a folder is given."""
+    """If a folder is given, files with these suffixes are inputs."""
 
     distinct: ClassVar[bool] = True
     """The content alone tells this format from all others; almost any text could be csv."""
 
     row_key: str | None = None
-    """The column that says what a row is about, where the format has one. Rows that share it are not independent."""
+    """The column that names a row's cluster, if the format has one. Rows with the same value are not independent."""
 
     written_as: str = ""
-    """The suffix of the output, where the columns are passed on: a reader may then keep text as it is."""
+    """The suffix of the output that the columns are written to, if any: a reader may then keep text as it is."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.columns: dict[str, ColumnInfo] = {}
         self.metadata: dict[str, str] = {}
-        """What bpmcli itself stored in the file."""
+        """Metadata that bpmcli itself stored in the file."""
         self.table_metadata: dict[bytes, bytes] = {}
-        """What others stored in it, such as the description of a pandas index."""
+        """Metadata that other programs stored, such as the description of a pandas index."""
         self.n_rows: int | None = None
         self.row_groups: RowGroups | None = None
-        """Only these are read, if given."""
+        """The row groups to read, if not all."""
         with self.reporting():
             self.inspect()
 
@@ -98,7 +99,7 @@ class Reader:
         raise NotImplementedError
 
     def opened(self) -> Any:
-        """Under `with`: the path, or an open file if it is not local or its name is not UTF-8."""
+        """For a `with` statement: the path, or an open file if it is not local or its name is not UTF-8."""
         if "://" not in self.path:
             return nullcontext(self.path) if is_plain(self.path) else open(self.path, "rb")
         from bpmcli.io.remote import opened
@@ -191,7 +192,7 @@ class Reader:
 
 
 def is_plain(path: str) -> bool:
-    """Whether a local path is valid text; pyarrow opens no others."""
+    """Whether a local path is valid text; pyarrow cannot open any other."""
     try:
         os.fspath(path).encode("utf-8")
     except UnicodeEncodeError:
@@ -200,10 +201,10 @@ def is_plain(path: str) -> bool:
 
 
 def rows_per_batch(row_values: int, row_bytes: int) -> int:
-    """Rows that fit into a batch by both limits, at least one."""
+    """The number of rows that fit into a batch by both limits, at least one."""
     if row_bytes > LARGEST_ROW:
         raise DataError(
-            f"a single row takes {row_bytes / 2**20:.0f} MB, and at most {LARGEST_ROW >> 20} MB are read",
+            f"a single row takes {row_bytes / 2**20:.0f} MB, but at most {LARGEST_ROW >> 20} MB are read",
             "store less per row",
         )
     return max(1, min(BATCH_VALUES // max(1, row_values), BATCH_BYTES // max(1, row_bytes)))

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 from bpmcli.core.data.categorical import Categorical
 from bpmcli.errors import DataError
-from bpmcli.io.columns import Array, Lists, from_arrow, is_text
+from bpmcli.io.columns import EXACT_INTEGER, Array, Lists, from_arrow, is_text
 from bpmcli.io.formats.reader import BATCH_BYTES, ColumnBatch, ColumnInfo, Reader
 
 MOST_COLUMNS = 50_000
-"""Columns of a table: pyarrow takes some ten kilobytes for each of them."""
+"""The most columns of a table: pyarrow takes some ten kilobytes for each of them."""
 
 MOST_ROWS = 1 << 20
 """Rows that are converted at a time; some files have all their rows in one batch."""
@@ -21,7 +21,10 @@ class ArrowReader(Reader):
     """A reader that gets its rows from pyarrow."""
 
     from_disk: ClassVar[bool] = True
-    """Offsets, indices and text come from the file as they are. False: pyarrow makes and checks them itself."""
+    """Whether offsets, indices and text come unchecked from the file. False if pyarrow makes and checks them itself."""
+
+    has_digits: ClassVar[bool] = False
+    """Numbers are stored as text, with any number of digits."""
 
     def schema(self) -> Any:
         """The arrow schema of the file."""
@@ -35,7 +38,7 @@ class ArrowReader(Reader):
         schema = self.schema()
         if len(schema) > MOST_COLUMNS:
             raise DataError(
-                f"has {len(schema)} columns, and at most {MOST_COLUMNS} are read", "store scores in one column of lists"
+                f"has {len(schema)} columns, but at most {MOST_COLUMNS} are read", "store scores in one column of lists"
             )
         self.fields = {f.name: f for f in schema}
         for key, value in (schema.metadata or {}).items():
@@ -49,7 +52,7 @@ class ArrowReader(Reader):
             self.columns[f.name] = _column_info(f)
 
     def class_names(self, label: str, n: int) -> tuple[str, ...] | None:
-        """From the metadata: a JSON list under `classes`, or the features of a Hugging Face data set."""
+        """The class names in the metadata: a JSON list under `classes`, or the features of a Hugging Face data set."""
         import json
 
         try:
@@ -64,18 +67,48 @@ class ArrowReader(Reader):
 
     def read(self, names: Sequence[str], numeric: Sequence[str], rest: bool) -> Iterator[ColumnBatch]:
         start = self.row_groups.first_row if self.row_groups else 0
-        numbers = set(numeric)
+        numbers, exact = set(numeric), set[str]()
         for record in self.record_batches(None if rest else list(dict.fromkeys(names)), numeric):
             by_name = dict(zip(record.schema.names, record.columns, strict=True))
             if self.from_disk:
                 for name, column in by_name.items():
                     _validate(name, column)
+            if rest and self.has_digits:
+                exact |= self._refuse_rounded({k: v for k, v in by_name.items() if k not in numbers | exact})
             for at in range(0, record.num_rows, MOST_ROWS):
                 part = {name: column.slice(at, MOST_ROWS) for name, column in by_name.items()}
                 size = min(MOST_ROWS, record.num_rows - at)
                 for piece, n in _decoded(part, size, self.fields if rest else {}):
                     yield column_batch(piece, n, start, names, numbers)
                     start += n
+
+    def _refuse_rounded(self, passed: Mapping[str, Any]) -> set[str]:
+        """Refuse columns that pyarrow took for float64 although they hold longer whole numbers, such as keys.
+
+        Returns the columns that the whole file was read for: the next batches need not look at them.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        searched = set()
+        for name, column in passed.items():
+            if not pa.types.is_float64(column.type):
+                continue
+            ends = pc.min_max(column)
+            if max(abs(end.as_py() or 0.0) for end in ends.values()) < EXACT_INTEGER:
+                continue
+            searched.add(name)
+            found = next((text for text in self.whole_numbers(name) if int(text) != int(float(text))), None)
+            if found is not None:
+                raise DataError(
+                    f"'{name}' holds whole numbers such as {found[:40]}, which would be rounded",
+                    f"write {self.label} instead, which keeps all digits, or leave the column out",
+                )
+        return searched
+
+    def whole_numbers(self, name: str) -> Iterator[str]:
+        """The values of a column that are written as long whole numbers, digit by digit."""
+        return iter(())
 
 
 def _column_info(field: Any) -> ColumnInfo:
@@ -96,7 +129,7 @@ def _column_info(field: Any) -> ColumnInfo:
 
 
 def _validate(name: str, column: Any) -> None:
-    """Check every offset, index and text before a value is used: damaged ones would crash the process."""
+    """Check every offset, index and text before a value is used: damaged data would crash the process."""
     import pyarrow as pa
 
     try:
@@ -132,7 +165,7 @@ def _from_arrow(name: str, column: Any) -> tuple[Array | Lists | Categorical, Ar
 
 
 def _as_numbers(name: str, column: Any, start: int) -> Any:
-    """Numbers that were stored as text."""
+    """Numbers from a column of text."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -169,7 +202,8 @@ def _decoded(by_name: dict[str, Any], n: int, fields: Mapping[str, Any]) -> Iter
         yield from _decoded({k: v.slice(0, half) for k, v in by_name.items()}, half, fields)
         yield from _decoded({k: v.slice(half) for k, v in by_name.items()}, n - half, fields)
         return
-    yield {k: v.cast(fields[k].type) if k in coded else v for k, v in by_name.items()}, n
+    # By way of plain text: pyarrow has no cast from a dictionary to a view.
+    yield {k: v.cast(pa.string()).cast(fields[k].type) if k in coded else v for k, v in by_name.items()}, n
 
 
 def _text_bytes(column: Any) -> int:

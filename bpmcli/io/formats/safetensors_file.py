@@ -17,7 +17,7 @@ from bpmcli.io.formats.npy_array import TRUNCATED, array_info, as_column, as_npy
 from bpmcli.io.formats.reader import ColumnBatch, Reader, rows_per_batch
 
 LARGEST_HEADER = 100 << 20
-"""Bytes; the format's own limit."""
+"""The largest header in bytes, the format's own limit."""
 
 TYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "<i1",

@@ -94,7 +94,7 @@ class ArrowWriter(Writer):
 
 
 def _pandas_description(text: bytes, columns: Mapping[str, Any]) -> bytes:
-    """The description without columns that are gone; those whose type changed are floats now."""
+    """The description without columns that no longer exist; columns whose type changed are floats now."""
     try:
         document = json.loads(text)
         kept = [entry for entry in document["columns"] if (entry.get("field_name") or entry["name"]) in columns]

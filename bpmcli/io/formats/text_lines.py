@@ -25,7 +25,7 @@ HEAD = 1 << 16
 """Bytes that are checked to be text before anything else."""
 
 SHORTEST_LINE = 4
-"""Bytes of the shortest row with two columns, `1,1` and a line end: fixes how many rows a file can have at most."""
+"""Bytes of the shortest row with two columns, `1,1` and a line end: bounds the number of rows of a file."""
 
 GZIP = b"\x1f\x8b"
 GZIP_RATIO = 1000
@@ -33,7 +33,9 @@ GZIP_RATIO = 1000
 
 
 class TextReader(ArrowReader):
-    """Rows are lines."""
+    """A reader of files whose rows are lines."""
+
+    has_digits: ClassVar[bool] = True
 
     @classmethod
     def recognises(cls, start: bytes) -> bool:
@@ -172,15 +174,17 @@ def plain_values(values: Any) -> list[Any]:
     if isinstance(values, np.ndarray):
         if values.dtype.kind in "biu" or (values.dtype.kind == "f" and values.dtype.itemsize <= 8):
             return list(values.tolist())
-        if values.dtype.kind == "U":
+        if values.dtype.kind in "US" and values.ndim > 1:
+            return [plain_values(row) for row in values]
+        if values.dtype.kind in "US":
             return [_valid(text) for text in values.tolist()]
-        if values.dtype.kind == "S":
-            return [text.decode("utf-8") for text in values.tolist()]
         values = to_arrow(values)
     return _arrow_values(values)
 
 
-def _valid(text: str) -> str:
+def _valid(text: str | bytes) -> str:
+    if isinstance(text, bytes):
+        return text.decode("utf-8")
     text.encode("utf-8")
     return text
 

@@ -17,13 +17,13 @@ class Writer:
 
     label: ClassVar[str] = ""
     instead: ClassVar[str] = "npz"
-    """A format that holds what this one does not."""
+    """A format to suggest for columns that this one cannot hold."""
 
     to_stdout: ClassVar[bool] = False
     """The format can be written to standard output."""
 
     keeps_text: ClassVar[bool] = False
-    """Numbers are stored as text: a number that is passed on from such a format keeps its digits, as in 1.50."""
+    """Numbers are stored as text. A number from such a format keeps its digits in another one, as in 1.50."""
 
     fixed_columns: ClassVar[bool] = True
     """All batches have the same columns."""
@@ -80,7 +80,7 @@ class Writer:
         raise NotImplementedError
 
     def carry(self, origin: Reader, names: Sequence[str]) -> bool:
-        """Copy arrays that belong to the file and not to its rows. False if the format has no place for them."""
+        """Copy arrays that belong to the file and not to its rows. False if the format cannot hold them."""
         return False
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from bpmcli.errors import DataError
 from bpmcli.io.documents import LARGEST_FILE, parse
-from bpmcli.io.logs.log_reader import LogReader, Sample, SkipSample, as_hit, name_beside, number
+from bpmcli.io.logs.log_reader import LogReader, LogSample, SkipSample, as_hit, finite_number, name_beside
 from bpmcli.io.remote import read_start
 
 HITS = ("exact_match", "quasi_exact_match", "prefix_exact_match")
@@ -41,11 +41,11 @@ class HelmLog(LogReader):
         if self.samples and not self.any_log_prob and all(float(s.score) in (0.0, 1.0) for s in self.samples):  # type: ignore[arg-type]
             raise DataError("all log-probabilities are zero: the client returned none", self.how_to_log)
 
-    def sample_of(self, name: str, entry: Any) -> Sample:
+    def sample_of(self, name: str, entry: Any) -> LogSample:
         if entry.get("perturbation"):
             raise SkipSample("a perturbed copy")
         stats = {stat["name"]["name"]: stat for stat in entry["stats"]}
-        self.any_log_prob |= bool(stats.get("logprob") and number(stats["logprob"].get("sum", 0), "logprob"))
+        self.any_log_prob |= bool(stats.get("logprob") and finite_number(stats["logprob"].get("sum", 0), "logprob"))
         key = next((key for key in HITS if key in stats), None)
         if key is None:
             raise SkipSample("no exact_match")
@@ -57,8 +57,8 @@ class HelmLog(LogReader):
         confidence = _mean(stats["max_prob"])
         if not 0 <= confidence <= 1:
             raise ValueError(f"max_prob is {confidence:g}")
-        return Sample(name, confidence, hit, task=self.task, model=self.model)
+        return LogSample(name, confidence, hit, task=self.task, model=self.model)
 
 
 def _mean(stat: Any) -> float:
-    return number(stat["sum"], "a sum") / max(1.0, number(stat.get("count", 1), "a count"))
+    return finite_number(stat["sum"], "a sum") / max(1.0, finite_number(stat.get("count", 1), "a count"))

@@ -1,7 +1,7 @@
 """Inspect: `.eval` archives (zip, also with zstd) and `.json` logs.
 
-The confidence of a sample is that of its answer letter among the letters of its choices, from the log-probabilities
-of the last answer token; `inspect:stated` takes a confidence that the model wrote into its answer instead.
+The confidence of a sample is the probability of its answer letter among the letters of its choices, from the
+log-probabilities of the last answer token. `inspect:stated` takes the confidence that the model wrote into its answer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from bpmcli.errors import DataError
 from bpmcli.io.documents import LARGEST_FILE, parse
 from bpmcli.io.logs.letters import answer_log_odds
-from bpmcli.io.logs.log_reader import LogReader, Sample, SkipSample, as_hit
+from bpmcli.io.logs.log_reader import LogReader, LogSample, SkipSample, as_hit
 from bpmcli.io.opening import open_bytes
 
 HINT = "is the log complete?"
@@ -55,7 +55,7 @@ class InspectLog(LogReader):
                     raise DataError("samples: one is not an object", HINT)
                 yield str(sample.get("id", "?")), sample
 
-    def sample_of(self, name: str, entry: Any) -> Sample:
+    def sample_of(self, name: str, entry: Any) -> LogSample:
         if entry.get("error"):
             raise SkipSample("the sample ended in an error")
         scored = self._score(name, entry)
@@ -63,13 +63,13 @@ class InspectLog(LogReader):
         output = entry.get("output") or {}
         first = (output.get("choices") or [{}])[0]
         if self.score == "confidence":
-            return Sample(name, _stated(first, output), hit, task=self.task, model=self.model)
+            return LogSample(name, _stated(first, output), hit, task=self.task, model=self.model)
         letters = [chr(ord("A") + i) for i in range(len(entry.get("choices") or []))]
         if len(letters) < 2:
             raise SkipSample("not a multiple-choice question")
         content = (first.get("logprobs") or {}).get("content")
         letter, x = answer_log_odds(content, letters, str(scored.get("answer") or "").strip().upper())
-        return Sample(name, x, hit, letter, self.task, self.model)
+        return LogSample(name, x, hit, letter, self.task, self.model)
 
     def _score(self, name: str, entry: Any) -> Any:
         scores = entry.get("scores")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import exp, log
 from typing import Any
 
-from bpmcli.io.logs.log_reader import SkipSample, log_odds_among, number
+from bpmcli.io.logs.log_reader import SkipSample, finite_number, log_odds_among
 
 DECORATION = " \t\r\n()[]*.:,\"'`"
 
@@ -35,7 +35,7 @@ def answer_log_odds(content: Any, letters: Sequence[str], answer: str = "") -> t
     if chosen not in [letter_of(other.get("token")) for other in listed]:
         listed = [*listed, token]
     for other in listed:
-        letter, x = letter_of(other.get("token")), number(other["logprob"], "a log-probability")
+        letter, x = letter_of(other.get("token")), finite_number(other["logprob"], "a log-probability")
         if letter in letters:  # "B" and " B" are one answer
             before = found.get(letter)
             found[letter] = x if before is None else max(x, before) + log(1 + exp(-abs(x - before)))

@@ -1,7 +1,7 @@
 """lm-evaluation-harness: the samples that `lm_eval --log_samples` writes, one document per line.
 
-A multiple-choice sample has a log-likelihood per choice; softmax over them is the model's distribution. `acc` is the
-hit of the likeliest choice, `acc_norm` of the likeliest after division by the number of characters of the choice.
+A multiple-choice sample has a log-likelihood per choice; softmax over them is the model's distribution. `acc` says
+whether the likeliest choice is correct; `acc_norm` first divides by the number of characters of each choice.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from bpmcli.errors import DataError
 from bpmcli.io.documents import LARGEST_FILE, parse
-from bpmcli.io.logs.log_reader import LogReader, Sample, SkipSample, as_hit, json_lines, number
+from bpmcli.io.logs.log_reader import LogReader, LogSample, SkipSample, as_hit, finite_number, json_lines
 
 NAME = re.compile(r"samples_(?P<task>.+?)_(?P<time>\d{4}-\d{2}-\d{2}T[\d.:-]+)\.jsonl")
 
@@ -61,7 +61,7 @@ class LmEvalLog(LogReader):
     def _lacking(self) -> str:
         return f"no {self.metric}"
 
-    def sample_of(self, name: str, entry: Any) -> Sample:
+    def sample_of(self, name: str, entry: Any) -> LogSample:
         wanted, given = self.chosen.get("filter"), str(entry.get("filter", "none"))
         if wanted and given != wanted:
             raise SkipSample(f"another filter than {wanted}")
@@ -79,15 +79,15 @@ class LmEvalLog(LogReader):
             )
         if self.metric == "acc_norm":
             scores = [x / n for x, n in zip(scores, _lengths(entry, len(scores)), strict=True)]
-        return Sample(name, scores, hit, task=self.task, model=self.model, label=self._label(scores, entry, hit))
+        return LogSample(name, scores, hit, task=self.task, model=self.model, label=self._label(scores, entry, hit))
 
     def _label(self, scores: list[float], entry: Any, hit: bool) -> int | None:
-        """The right choice, if the log gives its number. A remark says if the likeliest choice contradicts the hit."""
+        """The right choice, if the log gives its number. Adds a remark if the likeliest choice contradicts the hit."""
         target = str(entry.get("target", ""))
         if not (target.isascii() and target.isdigit() and len(target) < 9 and int(target) < len(scores)):
             return None
         if (scores.index(max(scores)) == int(target)) != hit:
-            self.remarks[f"{self.metric} in the log is not that of the likeliest choice"] += 1
+            self.remarks[f"{self.metric} in the log contradicts the likeliest choice"] += 1
         return int(target)
 
 
@@ -98,9 +98,9 @@ def _log_likelihoods(entry: Any) -> list[float]:
         raise SkipSample("no responses")
     if isinstance(responses[0], str) or not all(isinstance(r, (list, tuple)) and len(r) == 2 for r in responses):
         raise SkipSample("generated text, no log-likelihood per choice")
-    scores = [number(response[0], "a log-likelihood") for response in responses]
+    scores = [finite_number(response[0], "a log-likelihood") for response in responses]
     if "acc_mutual_info" in entry:
-        scores = scores[: len(scores) // 2]  # the second half belongs to the choices without the question
+        scores = scores[: len(scores) // 2]  # the second half holds the choices without the question
     if len(scores) < 2:
         raise SkipSample("a single choice")
     return scores

@@ -25,13 +25,13 @@ ROWS = 1 << 15
 """Rows of a batch."""
 
 
-class Sample(NamedTuple):
+class LogSample(NamedTuple):
     """One sample of a log."""
 
     sample: str
     """Its id; repeated samples have the same."""
     score: float | Sequence[float]
-    """What the class of the log says in `score`."""
+    """The scores, of the kind that the log's class names in `score`."""
     hit: bool | None = None
     prediction: str | None = None
     task: str = ""
@@ -41,7 +41,7 @@ class Sample(NamedTuple):
 
 
 class SkipSample(Exception):  # noqa: N818
-    """A sample has no confidence, for this reason."""
+    """Raised with the reason why a sample has no confidence."""
 
 
 class LogReader(Reader):
@@ -51,7 +51,7 @@ class LogReader(Reader):
     choices: ClassVar[Mapping[str, str]] = {}
     """What may follow the name in `--input-format NAME:CHOICE`, and what it means."""
     how_to_log: ClassVar[str] = ""
-    """The hint for a log without confidences: what to do next time."""
+    """The hint for a log without confidences: how to make a log with them."""
     score: str = "log_odds"
     """The column of the scores: logits (of every choice), log_odds or confidence."""
 
@@ -59,14 +59,14 @@ class LogReader(Reader):
         self.chosen = dict(chosen or {})
         self.skipped: Counter[str] = Counter()
         self.remarks: Counter[str] = Counter()
-        self.samples: list[Sample] = []
+        self.samples: list[LogSample] = []
         super().__init__(path)
 
     def entries(self) -> Iterator[tuple[str, Any]]:
         """Every sample as the log has it, with its id."""
         raise NotImplementedError
 
-    def sample_of(self, name: str, entry: Any) -> Sample:
+    def sample_of(self, name: str, entry: Any) -> LogSample:
         """The sample as a row. Raises SkipSample if it has no confidence, DataError if the log is wrong."""
         raise NotImplementedError
 
@@ -112,7 +112,7 @@ class LogReader(Reader):
             columns[name] = categorical([getattr(row, name) for row in rows])
             if name != "sample" and columns[name].categories not in ([], [""]) and len(columns[name].categories) == 1:
                 self.metadata[name] = columns[name].categories[0]
-        # Samples of two models share their prompt; samples of two tasks may share their id and nothing else.
+        # Samples of two models share a prompt. Samples of two tasks may have the same id by chance.
         columns[PROMPT] = categorical([f"{row.task}/{row.sample}" for row in rows])
         columns["source"] = categorical([self.path] * len(rows))
         self.row_key = PROMPT if len(columns[PROMPT].categories) > 1 else None
@@ -175,13 +175,13 @@ def _slice(values: Any, start: int, stop: int) -> Any:
 
 
 def log_odds_among(chosen: str, log_probs: Mapping[str, float]) -> float:
-    """log p − log(1 − p) of one answer, where the probabilities of the answers given are scaled to sum to one."""
+    """log p − log(1 − p) of one answer, after scaling the probabilities of all given answers to a sum of one."""
     others = [x for name, x in log_probs.items() if name != chosen]
     top = max(others)
     return log_probs[chosen] - (top + log(sum(exp(x - top) for x in others)))
 
 
-def number(value: Any, what: str) -> float:
+def finite_number(value: Any, what: str) -> float:
     """A finite number, also if it was stored as text."""
     try:
         found = float(value)

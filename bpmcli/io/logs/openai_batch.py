@@ -8,7 +8,7 @@ from string import ascii_uppercase
 from typing import Any
 
 from bpmcli.io.logs.letters import answer_log_odds
-from bpmcli.io.logs.log_reader import LogReader, Sample, SkipSample, json_lines
+from bpmcli.io.logs.log_reader import LogReader, LogSample, SkipSample, json_lines
 
 
 class OpenAIBatchLog(LogReader):
@@ -27,11 +27,11 @@ class OpenAIBatchLog(LogReader):
         for row, entry in json_lines(self.path):
             yield str(entry.get("custom_id", f"in line {row}")), entry
 
-    def sample_of(self, name: str, entry: Any) -> Sample:
+    def sample_of(self, name: str, entry: Any) -> LogSample:
         response = entry.get("response") or {}
         if entry.get("error") or response.get("status_code", 200) != 200:
             raise SkipSample("the request failed")
         body = response["body"]
         content = (body["choices"][0].get("logprobs") or {}).get("content")
         letter, x = answer_log_odds(content, ascii_uppercase)
-        return Sample(name, x, None, letter, self.task, str(body.get("model", "")))
+        return LogSample(name, x, None, letter, self.task, str(body.get("model", "")))

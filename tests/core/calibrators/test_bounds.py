@@ -1,4 +1,4 @@
-"""No calibrator hands out a probability of 0 for anything that may happen: no label costs an infinite log loss."""
+"""No calibrator returns a probability of 0, so no label costs an infinite log loss."""
 
 from __future__ import annotations
 

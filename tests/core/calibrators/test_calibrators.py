@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -73,7 +73,7 @@ def stored(name: str) -> tuple[Rows, np.ndarray]:
     probs = np.exp(log_softmax(logits))
     s = np.clip(probs.max(axis=1).round(14), 1e-14, 1 - 1e-14)
     rows = from_logits(logits, labels, from_probs=True)
-    return replace(rows, log_odds=log_odds_of_confidences(s)), log_odds_of_confidences(
+    return rows._replace(log_odds=log_odds_of_confidences(s)), log_odds_of_confidences(
         np.array(ORACLES[name]["points"])
     )
 
@@ -125,7 +125,7 @@ def test_the_order_of_the_rows_does_not_matter(method, decimals, weighted):
     rows = model(decimals=decimals)
     rng = np.random.default_rng(5)
     if weighted:
-        rows = replace(rows, weights=rng.choice([0.0, 0.3, 1.0, 2.7], size=rows.n))
+        rows = rows._replace(weights=rng.choice([0.0, 0.3, 1.0, 2.7], size=rows.n))
     fitted = fit_calibrator(method, rows)
     for _ in range(3):
         again = fit_calibrator(method, rows.take(rng.permutation(rows.n)))
@@ -201,13 +201,13 @@ def degenerate() -> dict[str, Rows]:
     return {
         "all hits": from_logits(rows.logits, rows.predictions),
         "all misses": from_logits(rows.logits, never),
-        "all hits, weighted": replace(from_logits(rows.logits, rows.predictions), weights=uneven),
-        "all misses, weighted": replace(from_logits(rows.logits, never), weights=uneven),
+        "all hits, weighted": from_logits(rows.logits, rows.predictions)._replace(weights=uneven),
+        "all misses, weighted": from_logits(rows.logits, never)._replace(weights=uneven),
         "one hit": from_logits(rows.logits[:1], rows.predictions[:1]),
         "one miss": from_logits(rows.logits[:1], never[:1]),
         "constant": from_logits(np.tile(rows.logits[0], (200, 1)), rows.labels),
         "no information": from_logits(np.zeros((200, 4)), rows.labels),
-        "separated": replace(rows, log_odds=np.where(rows.hits, 2.0, 1.0)),
+        "separated": rows._replace(log_odds=np.where(rows.hits, 2.0, 1.0)),
     }
 
 
@@ -233,10 +233,10 @@ def test_degenerate_rows_give_a_bounded_answer_and_a_notice(method, case):
 def test_the_scale_of_the_weights_does_not_matter(method):
     rows = model()
     weights = np.random.default_rng(2).choice([0.5, 1.0, 4.0], size=rows.n)
-    light, heavy = (fit_calibrator(method, replace(rows, weights=w)).calibrator for w in (weights, 8 * weights))
+    light, heavy = (fit_calibrator(method, rows._replace(weights=w)).calibrator for w in (weights, 8 * weights))
     for a, b in zip(applied(light, rows), applied(heavy, rows), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9)
-    equal = fit_calibrator(method, replace(rows, weights=np.full(rows.n, 3.0))).calibrator
+    equal = fit_calibrator(method, rows._replace(weights=np.full(rows.n, 3.0))).calibrator
     for a, b in zip(applied(equal, rows), applied(fit_calibrator(method, rows).calibrator, rows), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9)
 
@@ -246,7 +246,7 @@ def test_whole_weights_are_repeated_rows(method):
     """Not for histogram (edges at equal weight), platt (its targets count rows) and penalties that count rows."""
     rows = model(800)
     weights = np.random.default_rng(3).integers(0, 4, size=rows.n)
-    weighted = fit_calibrator(method, replace(rows, weights=weights.astype(float))).calibrator
+    weighted = fit_calibrator(method, rows._replace(weights=weights.astype(float))).calibrator
     repeated = fit_calibrator(method, rows.take(np.repeat(np.arange(rows.n), weights))).calibrator
     # Rates of 0 and 1 stop at a bound that counts rows.
     slack = 5e-3 if method in ("isotonic", "spline") else 1e-9
@@ -259,7 +259,7 @@ def test_bad_weights_are_refused(method):
     rows = model(100)
     for bad in (np.full(100, -1.0), np.full(100, np.nan), np.zeros(100)):
         with pytest.raises(DataError, match="weights"):
-            fit_calibrator(method, replace(rows, weights=bad))
+            fit_calibrator(method, rows._replace(weights=bad))
 
 
 # One method at a time
@@ -418,7 +418,7 @@ def nll(rows: Rows, t: float) -> float:
 def test_temperature_converges_at_any_scale_of_the_logits(scale):
     rows = model(500)
     once = fit_calibrator("temperature", rows)
-    scaled = fit_calibrator("temperature", replace(rows, logits=rows.logits * scale))
+    scaled = fit_calibrator("temperature", rows._replace(logits=rows.logits * scale))
     assert scaled.calibrator.temperature == pytest.approx(scale * once.calibrator.temperature, rel=1e-12)
     assert scaled.report["standard_error"] == pytest.approx(scale * once.report["standard_error"], rel=1e-6)
 
@@ -502,15 +502,15 @@ def test_parameter_files_without_a_floor_still_load():
 def test_temperature_refuses_what_it_cannot_use():
     rows = model(100)
     with pytest.raises(DataError, match="needs the scores of all classes"):
-        fit_calibrator("temperature", replace(rows, logits=None))
+        fit_calibrator("temperature", rows._replace(logits=None))
     with pytest.raises(DataError, match="class numbers"):
-        fit_calibrator("ets", replace(rows, labels=rows.labels + 1))
+        fit_calibrator("ets", rows._replace(labels=rows.labels + 1))
 
 
 def test_absent_classes_are_left_out():
     rows = model(300, k=3)
     absent = np.full((300, 2), -np.inf)
-    padded = replace(rows, logits=np.concatenate([rows.logits, absent], axis=1))
+    padded = rows._replace(logits=np.concatenate([rows.logits, absent], axis=1))
     plain, wide = fit_calibrator("temperature", rows), fit_calibrator("temperature", padded)
     assert wide.calibrator.temperature == pytest.approx(plain.calibrator.temperature, rel=1e-13)
     assert not wide.notices
@@ -518,7 +518,7 @@ def test_absent_classes_are_left_out():
     mixed = fit_calibrator("ets", padded).calibrator.log_probabilities(padded.logits)
     np.testing.assert_allclose(np.exp(mixed).sum(axis=1), 1.0, atol=1e-14)
     with pytest.raises(DataError, match="label's own logit"):
-        fit_calibrator("temperature", replace(padded, labels=np.full(300, 4)))
+        fit_calibrator("temperature", padded._replace(labels=np.full(300, 4)))
 
 
 def test_probabilities_of_zero_are_reported():
@@ -526,15 +526,15 @@ def test_probabilities_of_zero_are_reported():
     logits = np.where(rows.logits < -3, -np.inf, rows.logits)
     lost = int(np.isneginf(logits).any(axis=1).sum())
     assert lost > 0
-    fitted = fit_calibrator("temperature", replace(rows, logits=logits, from_probs=True))
+    fitted = fit_calibrator("temperature", rows._replace(logits=logits, from_probs=True))
     assert codes(fitted)[0] == "temperature-saturated"
     assert str(lost) in str(fitted.notices[0])
     logits = rows.logits.copy()
     logits[0, rows.labels[0]] = -np.inf
-    fitted = fit_calibrator("temperature", replace(rows, logits=logits, from_probs=True))
+    fitted = fit_calibrator("temperature", rows._replace(logits=logits, from_probs=True))
     assert codes(fitted) == ["temperature-saturated", "label-impossible"]
     logits[0, rows.labels[0]] = logits[0].max() + math.log(1e-12)
-    same = fit_calibrator("temperature", replace(rows, logits=logits))
+    same = fit_calibrator("temperature", rows._replace(logits=logits))
     assert fitted.calibrator.temperature == pytest.approx(same.calibrator.temperature, rel=1e-12)
 
 
@@ -550,7 +550,7 @@ def test_ensemble_weights_are_the_best_on_the_simplex(seed):
     """Against SLSQP on the authors' sum."""
     rows = model(600, seed=seed)
     flip = np.random.default_rng(seed).random(rows.n) < 0.05
-    rows = replace(rows, labels=np.where(flip, (rows.labels + 1) % 4, rows.labels))
+    rows = rows._replace(labels=np.where(flip, (rows.labels + 1) % 4, rows.labels))
     fitted = fit_calibrator("ets", rows)
     p = fitted.calibrator
     index = np.arange(rows.n)
@@ -580,7 +580,7 @@ def test_ensemble_weights_are_the_best_on_the_simplex(seed):
 
 def test_ensemble_survives_logits_that_overflow():
     rows = model(300)
-    big = replace(rows, logits=rows.logits * 1e4)
+    big = rows._replace(logits=rows.logits * 1e4)
     fitted = fit_calibrator("ets", big)
     assert np.isfinite(fitted.calibrator.log_probabilities(big.logits)[np.arange(300), rows.labels]).all()
 
@@ -597,11 +597,16 @@ def test_temperature_is_the_root_scipy_finds():
     assert t == pytest.approx(1 / brentq(slope, 0.01, 10, xtol=1e-15), rel=1e-12)
 
 
+@lru_cache
+def parameters_of_digits(name):
+    rows, _ = stored("digits_val.npz")
+    return fit_calibrator(name, rows).calibrator.parameters()
+
+
 @pytest.mark.parametrize("name", [m for m in METHODS if m != "identity"])
 @pytest.mark.parametrize("bad", ["x", None, True, {}, ["a"], [None, None], 1e308, -1e308, [1e308, 2.0]])
 def test_parameters_that_make_no_curve_are_refused(name, bad):
-    rows, _ = stored("digits_val.npz")
-    good = fit_calibrator(name, rows).calibrator.parameters()
+    good = parameters_of_digits(name)
     for key in good:
         with pytest.raises(DataError):
             METHODS[name].calibrator.from_parameters({**good, key: bad})

@@ -21,7 +21,12 @@ def test_the_class_is_on_top_and_rows_still_add_up(k):
     probs, predictions = changed_rows(300, k, k)
     kept = keep_class(probs, predictions)
     assert np.array_equal(kept.argmax(axis=1), predictions)
-    np.testing.assert_allclose(kept.sum(axis=1), 1.0, rtol=0, atol=1e-11)
+    single = kept.astype(np.float32)
+    assert np.array_equal(single.argmax(axis=1), predictions)
+    others = np.where(np.arange(k) == predictions[:, None], 0, np.log(kept).astype(np.float32))
+    own = np.log(kept).astype(np.float32)[np.arange(300), predictions]
+    assert np.all(np.where(others == 0, -np.inf, others).max(axis=1) < own)
+    np.testing.assert_allclose(kept.sum(axis=1), 1.0, rtol=0, atol=1e-14)
     assert np.all(kept >= 0)
     # Classes below the predicted one keep their probability.
     low = probs < kept.max(axis=1, keepdims=True) * (1 - 1e-9)

@@ -28,7 +28,7 @@ class ClassPriors(DistributionCalibrator):
 
     shifts: tuple[float, ...]
     table: tuple[tuple[float, ...], ...]
-    """Only here to see nested lists saved and loaded."""
+    """Exists only to test that nested lists can be saved and loaded."""
 
     @property
     def n_classes(self) -> int:
@@ -108,12 +108,12 @@ def test_another_number_of_classes_is_a_sentence(run: Run, class_priors: None) -
     write("other.npz", 4, 1)
     run("fit", "val.npz", "--method", "class-priors", "-o", "p.json")
     ran = run("apply", "p.json", "other.npz", "-o", "out.npz", code=3)
-    assert "fitted to 5 classes, and this input has 4" in ran.err
+    assert "fitted to 5 classes, but this input has 4" in ran.err
 
 
 @dataclass(frozen=True)
 class Broken(DistributionCalibrator):
-    """Promises to keep the order and turns it round where `sign` is negative; sums to `total`."""
+    """Promises to keep the order but reverses it if `sign` is negative; sums to `total`."""
 
     keeps_order = True
     sign: float

@@ -1,4 +1,4 @@
-"""The curve that joins the averaged matrix for two classes: what it is made of, its symmetry, and what it is good for."""
+"""The curve that joins the averaged matrix for two classes: its parts, its symmetry, and its gain."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bpmcli.core.calibrators import fit_calibrator
 from bpmcli.core.calibrators.averaged_matrix import AveragedMatrix
 from bpmcli.core.calibrators.linear.event_curve import EventCurve, fit_averaged_curve, fit_quadratic, mixed
 from bpmcli.core.calibrators.linear.floor import Start
-from bpmcli.core.calibrators.linear.table import Table
+from bpmcli.core.calibrators.linear.table import TrainingRows
 from bpmcli.core.curves.averaged.mixture import fit_averaged
 from bpmcli.core.data.log_odds import reduce_logits
 from bpmcli.core.data.rows import EVENT, Rows
@@ -38,7 +38,7 @@ def test_it_is_the_mean_of_the_averaged_curves_of_both_classes(weighted: bool) -
     x, y = noisy(800, 0)
     weights = np.random.default_rng(1).choice([1.0, 3.0], size=800) if weighted else None
     rows = two_classes(x, y, weights=weights)
-    curve = fit_averaged_curve(Table.of(rows, "test"))
+    curve = fit_averaged_curve(TrainingRows.of(rows, "test"))
     one = fit_averaged(sample_from_log_odds(x, y == 1, weights))
     zero = fit_averaged(sample_from_log_odds(-x, y == 0, weights))
     at = np.linspace(-12, 12, 401)
@@ -55,7 +55,7 @@ def test_it_is_the_mean_of_the_averaged_curves_of_both_classes(weighted: bool) -
 
 def test_swapping_the_classes_swaps_the_result() -> None:
     x, y = noisy(600, 2)
-    tables = [Table.of(two_classes(x, y, swapped), "test") for swapped in (False, True)]
+    tables = [TrainingRows.of(two_classes(x, y, swapped), "test") for swapped in (False, True)]
     plain, swapped = (fit_averaged_curve(table) for table in tables)
     at = np.linspace(-10, 10, 101)
     log_probs = np.stack([np.zeros(at.size), at])
@@ -134,7 +134,7 @@ def test_the_quadratic_is_the_posterior_mode(weighted: bool) -> None:
 
     x, y = noisy(400, 7)
     weights = np.random.default_rng(1).choice([1.0, 3.0], size=400) if weighted else None
-    table = Table.of(two_classes(x, y, weights=weights), "test")
+    table = TrainingRows.of(two_classes(x, y, weights=weights), "test")
     start = Start(0.01, 0.3, 0.002)
     odds = np.diff(start.scores(table.x)[1], axis=0)[0]
     w = np.ones(table.rows) if table.weights is None else table.weights

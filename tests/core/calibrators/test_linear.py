@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +12,11 @@ from bpmcli.core.calibrators import fit_calibrator
 from bpmcli.core.calibrators.averaged_matrix import AveragedMatrix
 from bpmcli.core.calibrators.linear.components import FULL_CLASSES, precisions
 from bpmcli.core.calibrators.linear.floor import Start, fit_start
-from bpmcli.core.calibrators.linear.forms import FUNCTIONS, Chunks, Form, shapes_of
+from bpmcli.core.calibrators.linear.forms import FUNCTIONS, Chunk, Chunks, Form, shapes_of
 from bpmcli.core.calibrators.linear.likelihood import Likelihood
-from bpmcli.core.calibrators.linear.minimum import Scale, lbfgs, minimise
+from bpmcli.core.calibrators.linear.minimum import Preconditioner, lbfgs, minimise_penalised
 from bpmcli.core.calibrators.linear.stack import folds_of, prior_counts, stack_weights
-from bpmcli.core.calibrators.linear.table import LOWEST, Table
+from bpmcli.core.calibrators.linear.table import LOWEST, TrainingRows
 from bpmcli.core.data.log_odds import log_softmax, reduce_logits
 from bpmcli.core.data.rows import Rows
 from bpmcli.errors import DataError
@@ -69,12 +68,12 @@ def test_the_objective_is_below_that_of_the_package_as_shipped(case, method):
     rows = simulated(*ORACLES[case]["case"])
     fitted = fit_calibrator(method, rows)
     theirs = {k: np.array(v) for k, v in ORACLES[case]["as_shipped"][method].items()}
-    table = Table.of(rows, method)
+    table = TrainingRows.of(rows, method)
     k, calibrator = table.classes, fitted.calibrator
     x = calibrator.prepared(table.x)
     linear = theirs["matrix"] if "matrix" in theirs else np.diag(theirs["slopes"])
     z = linear @ x + theirs["shifts"][:, None]
-    mean = log_loss(log_softmax(np.ascontiguousarray(z.T)), replace(rows, labels=table.labels))
+    mean = log_loss(log_softmax(np.ascontiguousarray(z.T)), rows._replace(labels=table.labels))
     own = np.diag(linear) - 1.0
     rest = linear - np.diag(np.diag(linear))
     penalty = (k * (own @ own + theirs["shifts"] @ theirs["shifts"]) + k * (k - 1) * (rest**2).sum()) / rows.n
@@ -88,8 +87,8 @@ def test_the_objective_is_below_that_of_the_package_as_shipped(case, method):
 def likelihood(form: Form, weighted: bool) -> Likelihood:
     rows = simulated(50, form.classes, 3)
     if weighted:
-        rows = replace(rows, weights=np.random.default_rng(0).random(50) + 0.1)
-    return Likelihood(Chunks(Table.of(rows, "test"), with_shapes=True), form)
+        rows = rows._replace(weights=np.random.default_rng(0).random(50) + 0.1)
+    return Likelihood(Chunks(TrainingRows.of(rows, "test"), with_shapes=True), form)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -118,7 +117,7 @@ def test_scaled_coordinates_go_there_and_back():
     form = Form(3, True, FUNCTIONS)
     loss = likelihood(form, False)
     tau = precisions(form, 0.3)
-    scale = Scale.of(loss.blocks(np.zeros(form.size)), form, tau)
+    scale = Preconditioner.of(loss.blocks(np.zeros(form.size)), form, tau)
     theta = np.random.default_rng(0).normal(size=form.size)
     np.testing.assert_allclose(scale.forward(scale.inverse(theta)), theta, rtol=1e-9)
     assert theta @ scale.forward(theta) == pytest.approx(scale.backward(theta) @ theta)
@@ -130,8 +129,8 @@ def test_both_solvers_find_the_same_minimum():
     form = Form(4, True)
     loss, tau = likelihood(form, True), precisions(form, 0.5)
     start = np.zeros(form.size)
-    exact = minimise(loss, tau, 50)
-    near = lbfgs(loss, tau, start, 1e-7, Scale.of(loss.blocks(start), form, tau))
+    exact = minimise_penalised(loss, tau, 50)
+    near = lbfgs(loss, tau, start, 1e-7, Preconditioner.of(loss.blocks(start), form, tau))
     np.testing.assert_allclose(exact.theta, near.theta, atol=1e-6)
     assert exact.gradient < 1e-7
 
@@ -146,7 +145,7 @@ def test_a_floor_is_found_where_labels_have_probabilities_of_zero():
     labels = np.where(rng.random(400) < 0.2, rng.integers(5, size=400), p.argmax(axis=1))
     with np.errstate(divide="ignore"):
         rows = from_scores(np.log(p), labels)
-    table = Table.of(rows, "test")
+    table = TrainingRows.of(rows, "test")
     assert table.x.min() == LOWEST
     start = fit_start(table, table.n)
     assert start.floor > 0
@@ -158,7 +157,7 @@ def test_a_floor_is_found_where_labels_have_probabilities_of_zero():
 
 
 def test_a_calibrated_model_keeps_its_zeros_and_its_temperature():
-    table = Table.of(calibrated(4000, 5, 0), "test")
+    table = TrainingRows.of(calibrated(4000, 5, 0), "test")
     start = fit_start(table, table.n)
     assert start.floor <= 0.01
     assert abs(start.log_sharpness) < 0.05
@@ -174,6 +173,24 @@ def test_start_is_its_formula():
     np.testing.assert_allclose(np.exp(log_q), wanted, rtol=1e-12)
     p = np.exp(x)
     np.testing.assert_allclose(shapes_of(x), [p * x, -np.log(1 - p), x**2 / 10], rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("matrix", [True, False])
+def test_the_quick_map_of_the_average_is_its_form(matrix):
+    """Fewer passes, the same numbers; a temperature so low that exponentials would underflow included."""
+    rng = np.random.default_rng(1)
+    form = Form(4, matrix, FUNCTIONS)
+    table = 0.3 * rng.normal(size=(4, form.columns))
+    logits = 3.0 * rng.normal(size=(50, 4))
+    for temperature in (0.8, 1e-3):
+        fitted = AveragedMatrix(1e-3, temperature, 1e-3, 0.1, 0.2, 0.7, tuple(map(tuple, table.tolist())))
+        x = log_softmax(logits).T
+        scaled, z = Start(1e-3, -np.log(temperature), 1e-3).scores(x)
+        eta = form.map(table, Chunk(z, shapes_of(z), np.empty(0, dtype=np.int64), None))
+        unchanged = (np.exp(x) + 1e-6 / 4) / (1 + 1e-6)
+        wanted = 0.1 * unchanged + 0.2 * scaled + 0.7 * np.exp(log_softmax(eta.T)).T
+        np.testing.assert_allclose(np.exp(fitted.log_probabilities(logits)), wanted.T, rtol=1e-10)
+        np.testing.assert_allclose(wanted.sum(axis=0), 1.0, rtol=1e-12)
 
 
 # The average

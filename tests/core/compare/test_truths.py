@@ -8,12 +8,12 @@ from scipy.special import betainc
 from scipy.stats import binomtest, chi2, kstest
 
 from bpmcli.core.compare.truths import TRUTHS, EmpiricalDensity, Simulated, Truth, custom_truth, simulate
-from bpmcli.core.curves.density import BetaDensity
+from bpmcli.core.curves.tce import BetaDensity
 from bpmcli.core.data.sample import Floats, sample_from_log_odds, sigmoid
 
 N = 20_000
 REFUSED = 1e-3
-"""P-values below this are a misfit; the seed is fixed, so this never flickers."""
+"""P-values below this count as a misfit; the seed is fixed, so the test is not flaky."""
 
 
 def beta_cdf(x: Floats, density: BetaDensity) -> Floats:
@@ -68,7 +68,7 @@ def test_hits_follow_the_curve(name: str) -> None:
     g, _ = truth.curve(drawn.log_odds)
     assert hits_chi_square(drawn, g) > REFUSED
     np.testing.assert_array_equal(g, drawn.true_g)
-    # The test has teeth: the identity, or a curve two points off, is refused.
+    # The test can fail: it rejects the identity, and a curve that is two points off.
     assert hits_chi_square(drawn, np.clip(g - 0.02, 1e-3, 1 - 1e-3)) < REFUSED
 
 

@@ -1,9 +1,8 @@
-"""The averaged curve and its TCE: what must hold for any data, and what it is for."""
+"""The averaged curve and its TCE: laws for any data, and the cases it was made for."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from bpmcli.core.calibrators import FitOptions
 from bpmcli.core.calibrators.averaged import Averaged, calibrator_of, fit
 from bpmcli.core.compare.truths import TRUTHS, ead, simulate
-from bpmcli.core.curves.averaged.batches import BendBatch, ComponentBatch, FormulaBatch
+from bpmcli.core.curves.averaged.batches import BendBatch, ComponentBatch, FormulaBatch, fit_batch
 from bpmcli.core.curves.averaged.cells import cells_for_fit
 from bpmcli.core.curves.averaged.curve import AveragedCurve
 from bpmcli.core.curves.averaged.explain import short_confidence
@@ -22,7 +21,6 @@ from bpmcli.core.curves.averaged.mixture import (
     prior_share,
     tails,
 )
-from bpmcli.core.curves.averaged.posterior import fit_batch
 from bpmcli.core.curves.averaged.shapes import Prior
 from bpmcli.core.curves.averaged.tce import tce_averaged, tce_interval
 from bpmcli.core.curves.bpm import fit_bpm
@@ -73,7 +71,7 @@ def test_curve_is_monotone_and_within_bounds(name: str) -> None:
 
 @pytest.mark.parametrize("batch", [FormulaBatch, BendBatch])
 def test_gradient_vanishes_at_the_optimum(batch: type[FormulaBatch] | type[BendBatch]) -> None:
-    """Derivatives against finite differences, and the optimum is one."""
+    """Derivatives agree with finite differences, and the fit ends at an optimum."""
     cells = cells_for_fit(drawn("D5", 1000))
     components = batch(cells, Prior())
     theta = components.mean + np.random.default_rng(0).normal(0, 0.2, components.mean.shape)
@@ -213,14 +211,14 @@ def test_flatness_is_not_called_a_fall() -> None:
 
 
 def test_beyond_the_rows_nothing_is_made_up() -> None:
-    """Two misses do not raise low confidences, and a slope that the rows gave ends soon after them."""
+    """Two wrong rows do not raise low confidences, and a slope fitted to the rows ends soon beyond them."""
     few = fit_averaged(sample_from_log_odds([0.6, 2.6], [0, 0]))
     assert few(np.array([-37.0, -4.6]))[0].max() < 0.2
     rng = np.random.default_rng(0)
     x = rng.normal(1.5, 1.2, 20_000)
     wavy = fit_averaged(sample_from_log_odds(x, rng.random(x.size) < sigmoid(0.3 * np.sin(3 * x))))
     assert wavy(np.array([37.0]))[0] < 0.8
-    # One miss that was foretold changes nothing, far from it least of all.
+    # One wrong row that was expected changes nothing, least of all far from it.
     assert fit_averaged(sample_from_log_odds([-700.0], [0])).at(np.array([0.5, 0.9])) == pytest.approx(
         [0.5, 0.9], abs=0.02
     )
@@ -236,7 +234,7 @@ def test_nothing_changes_beyond_the_largest_log_odds() -> None:
 
 
 def test_what_rows_cannot_tell_is_not_said() -> None:
-    """Calibrated rows: some curve lies off the diagonal nearly always, and is said to at most rarely."""
+    """On calibrated rows the fitted curve is nearly always off the diagonal; the explanation must rarely say so."""
     said = 0
     for seed in range(30):
         rng = np.random.default_rng(seed)
@@ -325,7 +323,7 @@ def test_draws_of_one_shape_have_the_textbook_variance() -> None:
     index = mixture.batches[0].kinds.index(("slope+shift", ""))
     weights = np.zeros(mixture.weights.size)
     weights[index] = 1.0
-    alone = replace(mixture, weights=weights)
+    alone = mixture._replace(weights=weights)
     x = np.array([-1.0, 0.0, 2.0])
     u, _, shift, _ = alone.curve.components[0].theta
     cells = cells_for_fit(sample)
@@ -352,7 +350,7 @@ def test_interval_of_tce_is_one_for_any_sample(name: str) -> None:
 
 
 def test_interval_of_tce_reaches_down_to_the_truth_where_noise_looks_like_error() -> None:
-    """Calibrated but for the top, where accuracy falls; and calibrated throughout, where the truth is 0."""
+    """One truth is calibrated except at the top, where accuracy falls; the other is calibrated everywhere, with a TCE of 0."""
     covered = {"falls above 0.95": 0, "calibrated": 0}
     for seed in range(12):
         rng = np.random.default_rng(seed)

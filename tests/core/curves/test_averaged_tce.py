@@ -18,6 +18,7 @@ from bpmcli.core.curves.averaged.tce import (
     _matching_shift,
     _quantile,
     by_akaike,
+    least_error,
     posterior_tce,
     tce_averaged,
     tce_interval,
@@ -152,3 +153,16 @@ def test_limits_for_given_draws(sample, monkeypatch, value, expected):
     if expected is None:
         expected = (0.04 - (2 + math.sqrt(2)) * 0.005, 0.055)
     assert (low, high) == pytest.approx((max(expected[0], 0.0), expected[1]), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "correct", "n"), [(0.999, 7, 10), (0.6, 10, 10), (0.9, 90, 100), (0.99, 27, 30)]
+)
+def test_the_least_error_is_how_far_the_mean_lies_outside_the_score_interval(confidence, correct, n):
+    sample = sample_from_confidences(np.full(n, confidence), np.arange(n) < correct)
+    # The score interval holds every rate p with |accuracy − p| ≤ z √(p(1 − p)/n); z is the normal 99.5 % point.
+    p = np.linspace(0, 1, 200_001)
+    held = p[np.abs(correct / n - p) <= 2.5758293035489 * np.sqrt(p * (1 - p) / n)]
+    expected = max(held[0] - confidence, confidence - held[-1], 0.0)
+    assert least_error(sample, 0.95) == pytest.approx(expected, abs=1e-5)
+    assert tce_interval(sample, 1.0, 0.95)[0] >= min(expected, tce_averaged(sample).value) - 1e-5

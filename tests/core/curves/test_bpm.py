@@ -69,8 +69,8 @@ def test_derivatives_are_exact():
 def test_authors_variant_reproduces_their_objective_and_optimum(name):
     rng = np.random.default_rng(5)
     truth = TRUTHS[name]
-    s = np.clip(rng.beta(truth.density.a1, truth.density.a2 + 0.3, 600), 1e-6, 1 - 1e-6)
-    h = rng.random(600) < truth.curve.at(s)
+    s = np.clip(rng.beta(truth.density.a1, truth.density.a2 + 0.3, 300), 1e-6, 1 - 1e-6)
+    h = rng.random(300) < truth.curve.at(s)
     fit = fit_bpm(sample_from_confidences(s, h), variant="authors")
     assert fit.objective == pytest.approx(authors_objective(s, h, np.array(fit.curve.params)), rel=1e-12)
     theirs = minimize(

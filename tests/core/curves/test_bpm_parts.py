@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -86,7 +85,7 @@ def test_only_the_papers_family_has_the_authors_variant(variant, optimizer, opti
 
 
 def test_a_summary_has_no_bins_of_the_authors():
-    summarised = replace(drawn(1000), summarised=True)
+    summarised = drawn(1000)._replace(summarised=True)
     with pytest.raises(FitError, match="not available from a summary"):
         fit_bpm(summarised, variant="authors")
 
@@ -95,7 +94,7 @@ def test_bin_counts_of_both_variants():
     sample = drawn(1000)
     assert fit_bpm(sample, variant="authors").schemes == tuple(range(10, 51, 4))
     assert bpm._authors_counts(150).tolist() == [1, 2, 3, 4, 5, 6, 7]
-    large = replace(drawn(70_000), from_summary=True)
+    large = drawn(70_000)._replace(from_summary=True)
     assert (fit_bpm(large).schemes[0], fit_bpm(large).schemes[-1]) == (600, 3000)
 
 

@@ -1,4 +1,4 @@
-"""Held flat where it falls: the projection against its definition, and what a falling truth does to a fit."""
+"""Curves that are held flat where they would fall: the projection against its definition, and fits to a falling truth."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from bpmcli.core.calibrators.averaged import Averaged, calibrator_of, posterior_
 from bpmcli.core.calibrators.band import curve_band
 from bpmcli.core.compare.truths import TRUTHS, simulate
 from bpmcli.core.curves.averaged.cells import Cells, cells_for_fit
-from bpmcli.core.curves.averaged.curve import AveragedCurve
+from bpmcli.core.curves.averaged.curve import NO_ROWS, NOWHERE, AveragedCurve, mass_at, rising, stretch_that_falls
 from bpmcli.core.curves.averaged.mixture import averaged_mixture, fit_averaged
-from bpmcli.core.curves.averaged.monotone import NO_ROWS, NOWHERE, mass_at, rising, stretch_that_falls
 from bpmcli.core.curves.averaged.shapes import Component
 from bpmcli.core.curves.averaged.tce import tce_averaged
 from bpmcli.core.data.rows import Rows

@@ -76,7 +76,7 @@ def test_no_random_start_finds_a_better_optimum(name, truth):
     x = np.log(bins.confidences) - np.log(bins.complements)
     f = objective(bins, family)
     rng = np.random.default_rng(1)
-    best = min(minimise(f, random_curve(family, x, rng), *bounds(family, "paper")).value for _ in range(40))
+    best = min(minimise(f, random_curve(family, x, rng), *bounds(family, "paper")).value for _ in range(20))
     assert fit_bpm(sample, family=family).objective - 1 <= best * (1 + 1e-9)
 
 

@@ -9,9 +9,9 @@ import pytest
 from scipy.special import expit
 from scipy.stats import beta as beta_distribution
 
-from bpmcli.core.curves.density import BetaDensity
 from bpmcli.core.curves.families import parse_curve
 from bpmcli.core.curves.tce import (
+    BetaDensity,
     _distinct,
     _edges,
     _gauss_legendre,

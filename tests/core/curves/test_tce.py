@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from bpmcli.core.compare.truths import TRUTHS, custom_truth, ead
-from bpmcli.core.curves.density import BetaDensity, beta_by_moments
 from bpmcli.core.curves.families import FAMILIES, parse_curve
-from bpmcli.core.curves.tce import tce_beta, tce_empirical
+from bpmcli.core.curves.tce import BetaDensity, beta_by_moments, tce_beta, tce_empirical
 from bpmcli.core.data.sample import sample_from_confidences
 from bpmcli.errors import UsageError
 

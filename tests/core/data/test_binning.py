@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from definitions import spread_ties
@@ -77,7 +75,7 @@ def test_edges_move_to_the_nearest_boundary_between_values():
 def test_edges_stay_without_ties_and_in_a_summary():
     untied = sample_from_confidences(np.linspace(0.1, 0.9, 12), np.ones(12))
     assert mass_edges(untied, 5, whole_ties=True).tolist() == mass_edges(untied, 5).tolist()
-    summarised = replace(tied(2, 4, 6), summarised=True)
+    summarised = tied(2, 4, 6)._replace(summarised=True)
     assert mass_edges(summarised, 3, whole_ties=True).tolist() == [0, 4, 8, 12]
 
 

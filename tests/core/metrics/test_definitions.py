@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from definitions import ece, ece_sweep, ece_width, ks
 
 from bpmcli.core.curves.bpm import fit_bpm
-from bpmcli.core.curves.density import beta_by_moments
 from bpmcli.core.curves.families import parse_curve
-from bpmcli.core.curves.tce import tce_beta, tce_empirical
+from bpmcli.core.curves.tce import beta_by_moments, tce_beta, tce_empirical
+from bpmcli.core.data.class_scores import ClassScores
+from bpmcli.core.data.log_odds import reduce_logits
+from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import Sample, sample_from_confidences, sample_from_log_odds
 from bpmcli.core.metrics import MetricOptions, measure
 from bpmcli.core.metrics.bin_table import bin_table
+from bpmcli.core.metrics.canonical import calibrated_rows
 from bpmcli.core.metrics.definitions import Measured, tce_of_curve
 from bpmcli.core.metrics.noise_floor import calibrated_hits, noise_floor
 
@@ -83,12 +85,12 @@ def test_sweep_ignores_rounding_but_not_a_drop():
     # Accuracies of two bins, 0.5 and a little less: below the slack of 1e-9 it is not a drop.
     sample = sample_from_confidences([0.6, 0.9], [1, 0], [1, 1])
     for lost, bins in ((1e-10, 2), (1e-8, 1)):
-        assert found("ece-sweep", replace(sample, hits=np.array([0.5, 0.5 - lost]))).details["bins"] == bins
+        assert found("ece-sweep", sample._replace(hits=np.array([0.5, 0.5 - lost]))).details["bins"] == bins
 
 
 def test_sweep_says_when_a_summary_makes_it_approximate():
     sample = sample_from_confidences(*drawn(levels=11))
-    assert found("ece-sweep", replace(sample, summarised=True)).details["approximate"] is True
+    assert found("ece-sweep", sample._replace(summarised=True)).details["approximate"] is True
 
 
 def folded(gap: float, sd: float) -> float:
@@ -241,7 +243,7 @@ def test_calibrated_outcomes_are_correct_with_the_probability_of_their_confidenc
 def test_a_weighted_cell_of_a_summary_is_worth_its_effective_rows():
     x = np.repeat([-1.0, 2.0], 40)
     weights = np.where(np.arange(80) % 2, 1.0, 3.0)  # worth 64 rows: 32 in each cell
-    sample = replace(sample_from_log_odds(x, np.ones(80), weights), summarised=True)
+    sample = sample_from_log_odds(x, np.ones(80), weights)._replace(summarised=True)
     assert sample.effective_n == pytest.approx(64)
     rng = np.random.default_rng(0)
     draws = np.array([calibrated_hits(sample, rng) for _ in range(3000)]) / sample.mass
@@ -249,7 +251,7 @@ def test_a_weighted_cell_of_a_summary_is_worth_its_effective_rows():
     np.testing.assert_allclose(draws.mean(axis=0), sample.confidences, atol=0.01)
     np.testing.assert_allclose(draws.var(axis=0), sample.confidences * sample.complements / 32, rtol=0.12)
     # A cell worth less than one row is drawn as one row.
-    light = replace(sample_from_log_odds([-1.0, 2.0], [1, 1], [1.0, 1e-4]), summarised=True)
+    light = sample_from_log_odds([-1.0, 2.0], [1, 1], [1.0, 1e-4])._replace(summarised=True)
     assert set(np.unique(calibrated_hits(light, rng) / light.mass)) <= {0.0, 1.0}
 
 
@@ -279,6 +281,10 @@ def test_a_draw_that_scores_as_high_counts():
 
 
 def test_where_higher_is_better_a_draw_that_scores_as_low_counts():
+    sure = sample_from_confidences(np.ones(50), np.ones(50))  # every draw is all correct
+    floor = noise_floor(sure, ["accuracy"], MetricOptions(), runs=5)["accuracy"]
+    assert floor is not None
+    assert floor.p_value == 1.0
     s, h = drawn(100)
     sample = sample_from_confidences(s, h)
     floor = noise_floor(sample, ["auroc"], MetricOptions(), runs=30, seed=3)["auroc"]
@@ -291,3 +297,38 @@ def test_where_higher_is_better_a_draw_that_scores_as_low_counts():
 def test_noise_floor_of_a_metric_that_cannot_be_computed():
     few = sample_from_confidences(*drawn(20))
     assert noise_floor(few, ["tce-bpm"], MetricOptions(), runs=2) == {"tce-bpm": None}
+    # All rows are correct, so there is no auroc; most draws have one.
+    sample = sample_from_confidences(np.linspace(0.5, 0.9, 40), np.ones(40))
+    floor = noise_floor(sample, ["auroc"], MetricOptions(), runs=4)["auroc"]
+    assert floor is not None
+    assert 0.0 < floor.mean < 1.0
+    assert floor.p_value is None
+
+
+def test_noise_floor_of_whole_distributions_draws_their_labels():
+    rng = np.random.default_rng(5)
+    logits, labels = rng.normal(0, 2, (60, 3)), rng.integers(0, 3, 60)
+    top = reduce_logits(logits)
+    scores = ClassScores([logits], from_probs=False)
+    rows = Rows(top.log_odds, top.predictions == labels, None, top.predictions, labels, scores=scores)
+    names, options = ["brier-all", "canonical-p", "ks"], MetricOptions()
+    floors = noise_floor(rows.sample, names, options, runs=6, seed=2, rows=rows)
+    rng = np.random.default_rng(2)
+    for _ in range(6):
+        calibrated_hits(rows.sample, rng)  # those of the predicted class are drawn first
+    draws = [measure(r.sample, ["brier-all"], options, r)["brier-all"].value for r in calibrated_rows(rows, 6, rng)]
+    observed = measure(rows.sample, ["brier-all"], options, rows)["brier-all"].value
+    assert floors["brier-all"] is not None
+    assert floors["brier-all"].mean == pytest.approx(np.mean(draws))
+    assert floors["brier-all"].p_value == (1 + sum(draw >= observed for draw in draws)) / 7
+    assert floors["canonical-p"] is None  # a P-value has no noise floor
+    assert floors["ks"] is not None
+    # Rows without the scores of all classes have no such floor.
+    assert noise_floor(rows.sample, names, options, 2, rows=rows._replace(scores=None))["brier-all"] is None
+
+
+def test_noise_floor_has_200_runs():
+    sample = sample_from_confidences(np.full(1000, 0.99), np.arange(1000) % 2)
+    floor = noise_floor(sample, ["ks"], MetricOptions())["ks"]
+    assert floor is not None
+    assert floor.p_value == 1 / 201

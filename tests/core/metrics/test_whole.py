@@ -315,3 +315,21 @@ def test_auroc_equals_its_definition():
     found = measure(sample_from_log_odds(x, hits), ["auroc"])["auroc"].value
     assert found == pytest.approx(np.mean(above + 0.5 * equal), rel=1e-12)
     assert measure(sample_from_log_odds(x, np.ones(80)), ["auroc"])["auroc"].why_missing == "all rows are correct"
+
+
+def test_sums_drawn_with_their_covariance_give_the_limits_of_resampled_rows(monkeypatch):
+    from bpmcli.core.metrics import whole_intervals as module
+
+    probs, labels = case(3000, 3, 5)
+    rows = rows_of(np.log(probs), labels)
+    values = {name: value(name, rows) for name in ("ece-classwise", "ece-marginal", "nll-all", "brier-all")}
+    resampled = whole_intervals(rows, values, MetricOptions(), 0.9, 1500, 0)
+    monkeypatch.setattr(module, "NORMAL_FROM", 1)
+    normal = whole_intervals(rows, values, MetricOptions(), 0.9, 1500, 0)
+    for name, found in resampled.items():
+        width = found.high - found.low
+        assert width > 0
+        assert normal[name] != found
+        # Limits of 1500 resamples vary by 4 % of the width (standard deviation).
+        assert normal[name].low == pytest.approx(found.low, abs=0.15 * width)
+        assert normal[name].high == pytest.approx(found.high, abs=0.15 * width)

@@ -13,7 +13,7 @@ from strategies import rows
 
 from bpmcli.core.compare.truths import TRUTHS, simulate
 from bpmcli.core.curves.bpm import fit_bpm
-from bpmcli.core.curves.density import beta_by_moments
+from bpmcli.core.curves.tce import beta_by_moments
 from bpmcli.core.data.binning import scheme_counts
 from bpmcli.core.data.log_odds import log_odds_of_confidences
 from bpmcli.core.data.sample import LOG_ODDS_LIMIT, sample_from_log_odds, sigmoid
@@ -28,7 +28,7 @@ CAP = (600, 3000)
 
 
 def harder(name: str, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The curves of SPEC 9 on which ECE, KS and smECE are not just the mean gap; and float32 that saturates."""
+    """Curves on which ECE, KS and smECE are not just the mean gap, and float32 confidences that saturate."""
     rng = np.random.default_rng(11)
     if name == "bent":
         x = log_odds_of_confidences(rng.beta(1.5, 0.5, n))
@@ -48,7 +48,7 @@ def same(a: Summary, b: Summary) -> bool:
 
 @contextmanager
 def limit(values: int) -> Iterator[None]:
-    """At most so many distinct values are kept; beyond, cells."""
+    """The number of distinct values that are kept; with more, rows are counted in cells."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(distinct, "LIMIT", values)
         patch.setattr(distinct, "FIRST_LOOK", 8)  # few rows are counted at once, and looked up from then on
@@ -125,8 +125,9 @@ def test_few_values_are_the_sample_itself(data, bare):
     assert np.array_equal(kept.hits, exact.hits)
     assert kept.log_odds == pytest.approx(exact.log_odds, rel=1e-14, abs=1e-14)
     assert edge_bound(kept) == 0.0
+    measured = measure(exact)
     for name, found in measure(kept).items():
-        there = measure(exact)[name].value
+        there = measured[name].value
         assert (found.value is None) == (there is None), name
         # A fit may lie flat; everything else is the same sums.
         assert there is None or found.value == pytest.approx(there, abs=1e-6 if name == "tce-bpm" else 1e-12), name

@@ -56,7 +56,7 @@ def tool(
     seconds: float = 120,
     **streams: Any,
 ) -> Done:
-    """Runs it to its end. More than 4 GB of memory it does not get; a timeout is a failure."""
+    """Runs the command to its end with at most 4 GB of memory; a timeout is a failure."""
     limits = {resource.RLIMIT_AS: 4 << 30, **(limits or {})}
 
     def prepare() -> None:

@@ -1,4 +1,4 @@
-"""FINDINGS B5–B8, B10 and B11: what used to end in exit 70, noise or refusal. Each test fails on release 0.1.0."""
+"""Input that made release 0.1.0 end with exit code 70, with stray output or with a wrong refusal. Each test fails there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FINDINGS B1–B4 and B9: crashes, memory, hangs, exit codes. Each test fails on release 0.1.0; its name carries the line."""
+"""Crashes, excessive memory, hangs and wrong exit codes of release 0.1.0. Each test fails there."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def damaged_arrow(offset: int) -> bytes:
     return bytes(content)
 
 
-@pytest.mark.parametrize("offset", [2_000_000_000, 5000])
+@pytest.mark.parametrize("offset", [2_000_000_000])
 @pytest.mark.parametrize(
     "arguments", [["metrics", "a.arrow", "--by", "site"], ["apply", "p.json", "a.arrow", "-o", "o.csv"]]
 )
@@ -127,25 +127,23 @@ def test_b03_a_fifo_is_read_once(tmp_path, form):
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_b03_many_columns_take_linear_time(tmp_path, form):
-    n = 20_000
+    n = 8_000
     names = ["label", *(f"prob_{i}" for i in range(n))]
     if form == "csv":
-        line = ",".join(["1"] + ["0.00005"] * n)
+        line = ",".join(["1"] + [f"{1 / n:.6f}"] * n)
         (tmp_path / "a.csv").write_text("\n".join([",".join(names), line, line]) + "\n")
     else:
         pq.write_table(pa.table([[1, 2]] + [[1 / n, 1 / n]] * n, names=names), tmp_path / "a.parquet")
-    done = tool("metrics", f"a.{form}", "-m", "ece", cwd=tmp_path, limits={resource.RLIMIT_CPU: 8})
+    done = tool("metrics", f"a.{form}", "-m", "ece", cwd=tmp_path, limits={resource.RLIMIT_CPU: 5})
     assert done.code in (0, 3), done
     assert done.megabytes < 1024
 
 
 def test_b03_many_groups_take_linear_time(tmp_path):
-    n = 70_000
+    n = 30_000
     table = {"confidence": np.full(n, 0.7), "hit": np.arange(n) % 2, "g": [f"g{i}" for i in range(n)]}
     pq.write_table(pa.table(table), tmp_path / "a.parquet")
-    done = tool(
-        "summarize", "a.parquet", "--by", "g", "-o", "s.parquet", cwd=tmp_path, limits={resource.RLIMIT_CPU: 12}
-    )
+    done = tool("summarize", "a.parquet", "--by", "g", "-o", "s.parquet", cwd=tmp_path, limits={resource.RLIMIT_CPU: 8})
     assert done.code in (0, 3), done
 
 

@@ -339,7 +339,7 @@ def test_openai_batches_give_answers_and_log_odds(run):
     assert [sample.prediction for sample in found.samples] == ["A"] * 3
     assert sigmoid(np.array([found.samples[0].score])) == pytest.approx([0.6 / 0.9])
     assert found.reasons() == "1: the request failed"
-    assert "no column tells hits from misses" in run("metrics", "batch.jsonl", code=3).err
+    assert "no column says which rows are correct" in run("metrics", "batch.jsonl", code=3).err
 
 
 def test_other_files_are_not_taken_for_logs():

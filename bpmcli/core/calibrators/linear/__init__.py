@@ -1,1 +1,1 @@
-"""What calibrators share whose map is linear in its parameters: rows, likelihood, minimum, components and stack."""
+"""Shared by the calibrators whose map is linear in its parameters: rows, likelihood, minimum, components and stack."""

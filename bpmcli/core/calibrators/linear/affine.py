@@ -11,8 +11,8 @@ import numpy as np
 from bpmcli.core.calibrators.base import LEAST, DistributionCalibrator
 from bpmcli.core.calibrators.linear.forms import Chunks, Form, softmax
 from bpmcli.core.calibrators.linear.likelihood import Likelihood
-from bpmcli.core.calibrators.linear.minimum import Minimum, minimise
-from bpmcli.core.calibrators.linear.table import Table, mapped
+from bpmcli.core.calibrators.linear.minimum import PenalisedMinimum, minimise_penalised
+from bpmcli.core.calibrators.linear.table import TrainingRows, mapped
 from bpmcli.core.data.sample import Floats
 
 FINITE = 1e-8
@@ -53,12 +53,13 @@ class Affine(DistributionCalibrator):
         return mapped(logits, probabilities)
 
 
-def fit_affine(table: Table, form: Form, tau: Floats) -> tuple[Floats, Floats, dict[str, Any]]:
+def fit_affine(table: TrainingRows, form: Form, tau: Floats) -> tuple[Floats, Floats, dict[str, Any]]:
     """Slopes (diagonal or matrix) and shifts with the lowest penalised loss, and how the fit went."""
     likelihood = Likelihood(Chunks(table, kept=True), form)
-    raw, _ = likelihood.loss(np.zeros(form.size), np.zeros(form.size))
-    found: Minimum = minimise(likelihood, tau, table.rows)
-    after, _ = likelihood.loss(found.theta, np.zeros(form.size))
+    lost = -table.x[table.labels, np.arange(table.rows)]
+    raw = float(lost.sum() if table.weights is None else lost @ table.weights)
+    found: PenalisedMinimum = minimise_penalised(likelihood, tau, table.rows)
+    after = found.value - 0.5 * float(tau @ found.theta**2)
     parameters = form.effective(found.theta)
     linear = parameters[:, : form.slopes] + np.eye(form.classes) if form.matrix else 1.0 + parameters[:, 0]
     report = {

@@ -13,8 +13,8 @@ import numpy as np
 
 from bpmcli.core.calibrators.linear.forms import FUNCTIONS, Chunks, Form, softmax
 from bpmcli.core.calibrators.linear.likelihood import Likelihood
-from bpmcli.core.calibrators.linear.minimum import Scale, lbfgs
-from bpmcli.core.calibrators.linear.table import Table
+from bpmcli.core.calibrators.linear.minimum import Preconditioner, lbfgs
+from bpmcli.core.calibrators.linear.table import TrainingRows
 from bpmcli.core.data.sample import Floats
 
 FULL_CLASSES = 128
@@ -29,11 +29,11 @@ PSEUDO_PARAMETERS = 1.0
 """Weight of a block's prior precision in MacKay's update, counted in parameters."""
 
 TOLERANCE = 0.05
-"""Of the gradient, in coordinates where the Hessian is near the identity: a few tenths of a nat in all."""
+"""Tolerance of the gradient, where the Hessian is near the identity: it costs a few tenths of a nat in all."""
 
 
 def precisions(form: Form, strength: float) -> Floats:
-    """2λK for shifts, diagonal and C, 2λK(K−1) off the diagonal, and that of c."""
+    """The prior precisions: 2λK for shifts, diagonal and C, 2λK(K−1) off the diagonal, and the precision of c."""
     k = form.classes
     tau = np.full(form.size, 2.0 * strength * k)
     if "off" in form.blocks:
@@ -43,7 +43,7 @@ def precisions(form: Form, strength: float) -> Floats:
 
 
 @dataclass(frozen=True)
-class Component:
+class LinearComponent:
     """A fitted map with the precisions of its prior, and the Hessian's blocks for later fits nearby."""
 
     name: str
@@ -52,9 +52,9 @@ class Component:
     theta: Floats
     blocks: tuple[Floats, Floats]
 
-    def refitted(self, chunks: Chunks, share: float) -> Component:
+    def refitted(self, chunks: Chunks, share: float) -> LinearComponent:
         """The same prior on other rows, which hold `share` times the weight of the first ones."""
-        scale = Scale.of((self.blocks[0] * share, self.blocks[1] * share), self.form, self.tau)
+        scale = Preconditioner.of((self.blocks[0] * share, self.blocks[1] * share), self.form, self.tau)
         found = lbfgs(Likelihood(chunks, self.form), self.tau, self.theta, TOLERANCE, scale)
         return replace(self, theta=found.theta)
 
@@ -67,7 +67,7 @@ class Component:
         return np.concatenate(found)
 
 
-def fit_components(table: Table, chunks: Chunks) -> list[Component]:
+def fit_components(table: TrainingRows, chunks: Chunks) -> list[LinearComponent]:
     """Every linear component on the same rows."""
     form = Form(table.classes, table.classes <= FULL_CLASSES)
     likelihood = Likelihood(chunks, form)
@@ -76,13 +76,13 @@ def fit_components(table: Table, chunks: Chunks) -> list[Component]:
     found = []
     for name, strength in (("firm", FIRM), ("loose", LOOSE)):
         tau = precisions(form, strength)
-        theta = lbfgs(likelihood, tau, theta, TOLERANCE, Scale.of(blocks, form, tau)).theta
-        found.append(Component(name, form, tau, theta, blocks))
+        theta = lbfgs(likelihood, tau, theta, TOLERANCE, Preconditioner.of(blocks, form, tau)).theta
+        found.append(LinearComponent(name, form, tau, theta, blocks))
     return [*found, _shaped(found[-1], chunks)]
 
 
-def _shaped(linear: Component, chunks: Chunks) -> Component:
-    """From the parameters of a linear component, with two rounds of MacKay's update of the precisions."""
+def _shaped(linear: LinearComponent, chunks: Chunks) -> LinearComponent:
+    """The `shaped` component: starts at a fitted linear component, with two rounds of MacKay's update."""
     form = Form(linear.form.classes, linear.form.matrix, FUNCTIONS)
     theta = np.zeros(form.size)
     own = theta[: form.classes * form.columns].reshape(form.classes, form.columns)
@@ -91,14 +91,14 @@ def _shaped(linear: Component, chunks: Chunks) -> Component:
     blocks, prior = likelihood.blocks(theta), precisions(form, SHAPED)
     tau = prior
     for _ in range(ROUNDS):
-        scale = Scale.of(blocks, form, tau)
+        scale = Preconditioner.of(blocks, form, tau)
         theta = lbfgs(likelihood, tau, theta, TOLERANCE, scale).theta
         settled = 1.0 - tau * scale.variances()
         tau = tau.copy()
         for at in form.blocks.values():
-            # γ, the number of parameters that the rows determine, over their sum of squares.
+            # The number γ of parameters that the rows determine, divided by the parameters' sum of squares.
             determined = float(np.clip(settled[at], 0.0, 1.0).sum())
             squares = float((theta[at] ** 2).sum())
             tau[at] = (determined + PSEUDO_PARAMETERS) / (squares + PSEUDO_PARAMETERS / prior[at])
-    theta = lbfgs(likelihood, tau, theta, TOLERANCE, Scale.of(blocks, form, tau)).theta
-    return Component("shaped", form, tau, theta, blocks)
+    theta = lbfgs(likelihood, tau, theta, TOLERANCE, Preconditioner.of(blocks, form, tau)).theta
+    return LinearComponent("shaped", form, tau, theta, blocks)

@@ -1,6 +1,6 @@
 """Components of the averaged matrix for two classes: curves of the log-odds of y = 1.
 
-For two classes a matrix is a line in log-odds, a little bent by ψ. Two curves that can do more join it:
+For two classes a matrix is a straight line in log-odds, slightly bent by ψ. Two more flexible curves join it:
 
 - `curve`, the averaged curve of `bpm-averaged`, which can have a ceiling, or a bend anywhere. It is fitted to P(y = 1)
   and to P(y = 0), and the mean of both is taken, so that swapping the classes swaps the result;
@@ -17,17 +17,17 @@ from typing import NamedTuple
 import numpy as np
 
 from bpmcli.core.calibrators.linear.floor import Start
-from bpmcli.core.calibrators.linear.table import Table
+from bpmcli.core.calibrators.linear.table import TrainingRows
 from bpmcli.core.data.sample import BARE_LIMIT, Floats, sample_from_log_odds, sigmoid
 
 CURVES = ("curve", "quadratic")
 
 GRID = BARE_LIMIT * np.sinh(np.linspace(-4.0, 4.0, 129)) / np.sinh(4.0)
-"""Steps of 0.1 at log-odds of 0, of a sixteenth of the log-odds far away. The points where a curve bends join them."""
+"""Steps of 0.1 at log-odds of 0, a sixteenth of the log-odds far away. Points where a curve bends are added."""
 
 IDENTITY = np.array([0.0, 1.0, 0.0])
 PRECISION = 0.01
-"""Of a, b − 1 and c: a standard deviation of 10, only so that separable rows have a finite best curve."""
+"""Prior precision of a, b − 1 and c: a standard deviation of 10, which only keeps the fit of separable rows finite."""
 
 STEPS = 60
 
@@ -48,12 +48,12 @@ class EventCurve(NamedTuple):
         eta = self.at(x[1] - x[0])
         return np.stack([sigmoid(-eta), sigmoid(eta)])
 
-    def label_likelihoods(self, table: Table) -> Floats:
+    def label_likelihoods(self, table: TrainingRows) -> Floats:
         """The probability of every row's label."""
         return sigmoid(np.where(table.labels == 1, 1.0, -1.0) * self.at(table.x[1] - table.x[0]))
 
 
-def fit_curves(table: Table, start: Start) -> tuple[EventCurve, EventCurve]:
+def fit_curves(table: TrainingRows, start: Start) -> tuple[EventCurve, EventCurve]:
     """The curves of CURVES."""
     return fit_averaged_curve(table), fit_quadratic(table, start)
 
@@ -69,7 +69,7 @@ def _through(points: Floats, g: Floats, miss: Floats) -> EventCurve:
     return EventCurve(tuple(points.tolist()), tuple((np.log(g) - np.log(miss)).tolist()))
 
 
-def fit_averaged_curve(table: Table) -> EventCurve:
+def fit_averaged_curve(table: TrainingRows) -> EventCurve:
     """The mean of the averaged curves of both classes."""
     from bpmcli.core.curves.averaged.mixture import fit_averaged
 
@@ -81,7 +81,7 @@ def fit_averaged_curve(table: Table) -> EventCurve:
     return _through(points, up + from_one, down + from_zero)
 
 
-def fit_quadratic(table: Table, start: Start) -> EventCurve:
+def fit_quadratic(table: TrainingRows, start: Start) -> EventCurve:
     """η = a + b X + c X²/10 by its posterior mode, with X after floor and temperature; Newton's method."""
     features, y = _features(table.x, start), (table.labels == 1).astype(np.float64)
     w = np.ones(y.size) if table.weights is None else table.weights

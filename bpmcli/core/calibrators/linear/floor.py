@@ -2,8 +2,8 @@
 
     x = log((1 − ε) P + ε/K),    X = log((1 − m) softmax(a x) + m/K)
 
-Trees, neighbours and naive Bayes give probabilities of exactly 0 or nearly so, which no linear map of logarithms can
-repair. ε is chosen from a short list by likelihood, and log a has the prior N(0, 1).
+Decision trees, nearest neighbours and naive Bayes give probabilities of (nearly) 0, which no linear map of logarithms
+can repair. ε is chosen from a short list by likelihood, and log a has the prior N(0, 1).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bpmcli.core.calibrators.linear.forms import softmax
-from bpmcli.core.calibrators.linear.table import Table
+from bpmcli.core.calibrators.linear.table import TrainingRows
 from bpmcli.core.data.sample import Floats
 
 FLOORS = (0.0, 1e-8, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1)
@@ -22,9 +22,12 @@ GAIN = 1.0
 """Nats by which a positive floor must raise the likelihood."""
 
 MOST_UNIFORM = 0.002
-"""m = 1/(n + 1), but no more than this: from 50 rows 1/51 would spoil an accurate model."""
+"""m = 1/(n + 1), but no more than this: with 50 rows, 1/51 would spoil an accurate model."""
 
 STEPS = 100
+
+SAFE = 100.0
+"""e^-x does not underflow for x up to this."""
 
 
 class Start(NamedTuple):
@@ -36,13 +39,17 @@ class Start(NamedTuple):
 
     def scores(self, x: Floats) -> tuple[Floats, Floats]:
         """softmax(a x) with its uniform part, and its logarithm X, from log-probabilities (classes × rows)."""
-        q, _ = softmax(math.exp(self.log_sharpness) * floored(x, self.floor))
-        q *= 1.0 - self.uniform
+        a = math.exp(self.log_sharpness)
+        q = a * floored(x, self.floor)
+        if a * math.log(x.shape[0]) > SAFE:  # otherwise the largest, at least −log K, cannot underflow
+            q -= q.max(axis=0)
+        np.exp(q, out=q)
+        q *= (1.0 - self.uniform) / q.sum(axis=0)
         q += self.uniform / x.shape[0]
         return q, np.log(q)
 
-    def applied(self, table: Table) -> Table:
-        """The table with X for its log-probabilities."""
+    def applied(self, table: TrainingRows) -> TrainingRows:
+        """The table with X as its log-probabilities."""
         x = np.empty_like(table.x)
         at = 0
         for part, _, _ in table.chunks():
@@ -61,19 +68,19 @@ def floored(x: Floats, floor: float) -> Floats:
     return np.log(p, out=p)
 
 
-def fit_start(table: Table, n: float) -> Start:
+def fit_start(table: TrainingRows, n: float) -> Start:
     """ε and a with the highest posterior; `n` rows in all decide about m."""
     best, found, t = math.inf, (0.0, 0.0), 0.0
     for floor in FLOORS:
-        t, value = fit_temperature(table, floor, t)
+        t, value = fit_inverse_temperature(table, floor, t)
         value += GAIN if floor > 0.0 else 0.0
         if value < best:
             best, found = value, (floor, t)
     return Start(*found, min(1.0 / (n + 1.0), MOST_UNIFORM))
 
 
-def fit_temperature(
-    table: Table, floor: float, t: float, deviation: float = 1.0, tolerance: float = 1e-3
+def fit_inverse_temperature(
+    table: TrainingRows, floor: float, t: float, deviation: float = 1.0, tolerance: float = 1e-3
 ) -> tuple[float, float]:
     """log a and −log posterior at its maximum, by Newton's method with halved steps; log a ~ N(0, deviation²)."""
     parts = [(floored(x, floor), labels, weights) for x, labels, weights in table.chunks()]

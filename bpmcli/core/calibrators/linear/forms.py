@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bpmcli.core.calibrators.linear.table import Table
+from bpmcli.core.calibrators.linear.table import TrainingRows
 from bpmcli.core.data.sample import Floats, Ints
 
 SMALLEST_REST = 1e-12
-"""−log(1 − p) stops at 27.6."""
+"""−log(1 − p) is at most 27.6."""
 
 
 def no_shapes(x: Floats) -> Floats:
@@ -97,7 +97,7 @@ class Form:
         return table
 
     def gradient(self, table: Floats) -> Floats:
-        """The gradient by θ from that by the effective parameters."""
+        """The gradient with respect to θ, from the gradient with respect to the effective parameters."""
         return np.concatenate([table.ravel(), table[:, self.slopes + 1 :].sum(axis=0)])
 
     def map(self, table: Floats, chunk: Chunk) -> Floats:
@@ -137,9 +137,9 @@ def softmax(z: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class Chunks:
-    """The chunks of a table, as often as they are asked for; ψ is computed anew each time unless it is `kept`."""
+    """The chunks of a table, any number of times; ψ is computed again each time unless it is `kept`."""
 
-    table: Table
+    table: TrainingRows
     with_shapes: bool = False
     kept: bool = False
 

@@ -14,7 +14,8 @@ HESSIAN_VALUES = 1 << 19
 """Products of probability and feature per chunk while the Hessian is summed."""
 
 BLOCK_PRODUCTS = 1 << 27
-"""Beyond this many products, evenly spaced rows stand for all in the Hessian's blocks, which only guide the solver."""
+"""Beyond this many products, evenly spaced rows stand for all in the Hessian's blocks, which guide the solver and the
+precisions of the averaged matrix."""
 
 
 @dataclass(frozen=True)
@@ -43,17 +44,17 @@ class Likelihood:
             gradient += form.sums(p, chunk)
         return value + 0.5 * float(tau @ (theta * theta)), form.gradient(gradient) + tau * theta
 
-    def blocks(self, theta: Floats) -> tuple[Floats, Floats]:
-        """The Hessian's diagonal blocks, without the penalty: one for each class, and that of c.
+    def blocks(self, theta: Floats, products: int = BLOCK_PRODUCTS) -> tuple[Floats, Floats]:
+        """The Hessian's diagonal blocks, without the penalty: one for each class, and one for c.
 
-        Where that would take more than BLOCK_PRODUCTS products, evenly spaced rows stand for all.
+        Where that would take more than `products` products, evenly spaced rows stand for all.
         """
         form = self.form
         table = form.effective(theta)
         own = np.zeros((form.classes, form.columns, form.columns))
         shared = np.zeros((form.functions, form.functions))
         rows = sum(chunk.labels.size for chunk in self.chunks)
-        step = max(1, -(-rows * form.classes * form.columns**2 // BLOCK_PRODUCTS))
+        step = max(1, -(-rows * form.classes * form.columns**2 // products))
         seen = 0
         for chunk in self._narrow(form.classes * form.columns, step):
             seen += chunk.labels.size
@@ -86,7 +87,7 @@ class Likelihood:
         return full
 
     def _narrow(self, width: int, every: int = 1) -> Iterator[Chunk]:
-        """Every so many rows, in chunks short enough for the products of probability and feature."""
+        """Evenly spaced rows, in chunks short enough for the products of probability and feature."""
         step = max(16, HESSIAN_VALUES // width) * every
         for chunk in self.chunks:
             for start in range(0, chunk.labels.size, step):

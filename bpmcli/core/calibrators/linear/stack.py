@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from bpmcli.core.calibrators.linear.components import Component
+from bpmcli.core.calibrators.linear.components import LinearComponent
 from bpmcli.core.calibrators.linear.event_curve import CURVES, fit_curves
 from bpmcli.core.calibrators.linear.floor import Start
 from bpmcli.core.calibrators.linear.forms import Chunks
-from bpmcli.core.calibrators.linear.table import Table
+from bpmcli.core.calibrators.linear.table import TrainingRows
 from bpmcli.core.data.sample import Floats, Ints
 
 FOLDS = 5
@@ -21,12 +21,12 @@ UNCHANGED_COUNT, UNCHANGED_SCARCE = 0.02, 7500.0
 TEMPERATURE_COUNT, TEMPERATURE_SCARCE = 0.1, 2500.0
 """Prior counts of a component: the first number plus the second over the square of the number of rows."""
 
-LEAST = 0.005
-"""Components of less weight are left out."""
+LEAST_WEIGHT = 0.005
+"""Components with less weight than this are left out."""
 
 
 def prior_counts(n: float, flexible: int) -> Floats:
-    """Dirichlet counts of `unchanged`, `temperature` and so many more flexible components."""
+    """Dirichlet counts of `unchanged`, `temperature` and the given number of more flexible components."""
     counts = [UNCHANGED_COUNT + UNCHANGED_SCARCE / n**2, TEMPERATURE_COUNT + TEMPERATURE_SCARCE / n**2]
     return np.array(counts + [FLEXIBLE_COUNT] * flexible)
 
@@ -38,7 +38,7 @@ def folds_of(labels: Ints) -> Ints:
     return fold
 
 
-def held_out_likelihoods(table: Table, components: list[Component]) -> Floats:
+def held_out_likelihoods(table: TrainingRows, components: list[LinearComponent]) -> Floats:
     """Components × rows: the probability of the label, by a fit without the row's fold."""
     found = np.empty((len(components), table.rows))
     fold = folds_of(table.labels)
@@ -52,7 +52,7 @@ def held_out_likelihoods(table: Table, components: list[Component]) -> Floats:
     return found
 
 
-def held_out_curves(table: Table, start: Start) -> Floats:
+def held_out_curves(table: TrainingRows, start: Start) -> Floats:
     """The same for the curves of two classes, from log-probabilities before floor and temperature."""
     found = np.empty((len(CURVES), table.rows))
     fold = folds_of(table.labels)
@@ -77,6 +77,6 @@ def stack_weights(likelihoods: Floats, weights: Floats | None, counts: Floats) -
         w = new
         if moved < 1e-6:
             break
-    w[w < LEAST] = 0.0
+    w[w < LEAST_WEIGHT] = 0.0
     w /= w.sum()
     return w

@@ -13,7 +13,7 @@ from bpmcli.core.data.sample import Floats, Ints
 from bpmcli.errors import DataError
 
 LOWEST = float(np.log(np.finfo(np.float32).tiny))
-"""Log-probabilities stop at the smallest normal float32 number (−87.3), as in probmetrics: a 0 has no logarithm."""
+"""Log-probabilities are at least that of the smallest normal float32 number (−87.3), as in probmetrics."""
 
 CHUNK_VALUES = 1 << 16
 """Scores per chunk: the few buffers of 0.5 MB that a pass needs stay in the cache."""
@@ -30,7 +30,7 @@ def log_probabilities(logits: Floats) -> Floats:
 
 
 def chunk_slices(n: int, classes: int) -> Iterator[slice]:
-    """Consecutive rows, so many that their scores fit the cache."""
+    """Slices of consecutive rows whose scores fit into the cache."""
     step = max(1, CHUNK_VALUES // classes)
     for start in range(0, n, step):
         yield slice(start, min(start + step, n))
@@ -46,19 +46,19 @@ def mapped(logits: Floats, probabilities: Callable[[Floats], Floats]) -> Floats:
 
 
 @dataclass(frozen=True)
-class Table:
+class TrainingRows:
     """Rows with positive weight, in an order that depends on their content alone."""
 
     x: Floats
     """Log-probabilities, classes × rows."""
     labels: Ints
     weights: Floats | None
-    """They add up to `n`; None where all are equal."""
+    """Weights that add up to `n`; None if all are equal."""
     n: float
-    """The number of rows, or what it is worth where weights are unequal (Kish)."""
+    """The number of rows, or the effective number (Kish) if weights are unequal."""
 
     @classmethod
-    def of(cls, rows: Rows, name: str) -> Table:
+    def of(cls, rows: Rows, name: str) -> TrainingRows:
         """From rows with the scores of all classes. Raises DataError for bad weights and labels."""
         if rows.logits is None or rows.labels is None:
             raise DataError(f"{name} needs the scores of all classes, and labels", "give logits or probabilities")
@@ -89,13 +89,13 @@ class Table:
     def rows(self) -> int:
         return int(self.labels.size)
 
-    def take(self, index: Ints) -> Table:
+    def take(self, index: Ints) -> TrainingRows:
         """Some of the rows; their number is scaled with their weight."""
         weights = None if self.weights is None else self.weights[index]
         share = index.size / self.rows if weights is None else float(weights.sum()) / self.n
-        return Table(np.ascontiguousarray(self.x[:, index]), self.labels[index], weights, self.n * share)
+        return TrainingRows(np.ascontiguousarray(self.x[:, index]), self.labels[index], weights, self.n * share)
 
-    def with_scores(self, x: Floats) -> Table:
+    def with_scores(self, x: Floats) -> TrainingRows:
         """The same rows with other log-probabilities."""
         return replace(self, x=x)
 

@@ -1,14 +1,17 @@
-"""Components that are fitted together: their priors, and g with its derivatives on the cells."""
+"""Components that are fitted together: their priors, g with its derivatives on the cells, and the fit itself.
+
+Every component of a batch is fitted by maximum a posteriori, with Laplace's approximation of its evidence. Written by
+hand rather than with scipy: all components are fitted at once, and `metrics` must not import scipy.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from bpmcli.core.curves.averaged import bends
 from bpmcli.core.curves.averaged.cells import Cells
 from bpmcli.core.curves.averaged.shapes import (
     ENDS,
@@ -17,11 +20,19 @@ from bpmcli.core.curves.averaged.shapes import (
     SLOTS,
     Component,
     Prior,
+    anchor_of,
     clipped_sigmoid_pair,
+    knots_of,
+    near_knots,
+    outside_up,
+    ramps,
+    segment_shares,
     shape_with_derivatives,
+    slope_beyond,
 )
 from bpmcli.core.curves.families import log_complement, log_confidence
 from bpmcli.core.data.sample import Floats, Ints
+from bpmcli.record import Record
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -44,7 +55,7 @@ class ComponentBatch:
     precision: Floats
     """(M, d, d). A parameter that a component does not use has mean 0, precision 1 and derivative 0."""
     box: Floats
-    """θ stays within ± this."""
+    """Every parameter of θ stays within ± its limit."""
     ends: Ends
 
     def take(self, rows: Ints) -> Self:
@@ -149,7 +160,7 @@ class BendBatch(ComponentBatch):
     """The `bends` components: random walks of the slope, one for each step size and end."""
 
     def __init__(self, cells: Cells, prior: Prior) -> None:
-        self.knots = bends.knots_of(cells.log_odds, cells.mass)
+        self.knots = knots_of(cells.log_odds, cells.mass)
         self.place(cells.log_odds)
         self.kinds = [("bends", end) for end in BEND_ENDS] * len(prior.bends)
         self.ends = Ends([end for _, end in self.kinds], prior)
@@ -170,19 +181,19 @@ class BendBatch(ComponentBatch):
         """Where the fit begins: all slopes equal, taken from the fitted `slope+shift` with the same end."""
         rows = [formulas.kinds.index(("slope+shift", end)) for _, end in self.kinds]
         u, _, c, k = theta[rows].T
-        slope, anchor = np.exp(u), bends.anchor(self.knots)
+        slope, anchor = np.exp(u), anchor_of(self.knots)
         slopes = np.repeat(slope[:, None], self.knots.size + 1, axis=1)
         return np.column_stack([c + (slope - 1.0) * anchor, slopes, k])
 
     def place(self, log_odds: Floats) -> None:
-        x, self.beyond = bends.near(log_odds, self.knots)
-        self.ramps = bends.ramps(x, self.knots).T
-        self.reach = self.ramps + bends.shares(self.knots)[:, None] * self.beyond
+        x, self.beyond = near_knots(log_odds, self.knots)
+        self.ramps = ramps(x, self.knots).T
+        self.reach = self.ramps + segment_shares(self.knots)[:, None] * self.beyond
 
     def evaluate(self, theta: Floats) -> Evaluated:
-        slopes = bends.outside_up(theta[:, 1:-1])
-        bent = slopes @ self.ramps + theta[:, :1] + bends.anchor(self.knots)
-        h, miss = clipped_sigmoid_pair(bent + bends.slope_beyond(slopes, self.knots) * self.beyond)
+        slopes = outside_up(theta[:, 1:-1])
+        bent = slopes @ self.ramps + theta[:, :1] + anchor_of(self.knots)
+        h, miss = clipped_sigmoid_pair(bent + slope_beyond(slopes, self.knots) * self.beyond)
         rate = (h * miss)[:, None]
         by_slope = rate * self.reach * (slopes == theta[:, 1:-1])[:, :, None]
         return self.ends.apply(h, miss, np.concatenate([rate, by_slope], axis=1), theta[:, -1])
@@ -198,3 +209,87 @@ class BendBatch(ComponentBatch):
             Component("bends", end, tuple(row if end else row[:-1]), knots)
             for (_, end), row in zip(self.kinds, theta.tolist(), strict=True)
         ]
+
+
+STEPS = 60
+TOLERANCE = 1e-3
+"""The fit ends when a Newton step would gain fewer nats: θ is then within 5 % of its posterior standard deviation."""
+HOPELESS = 25.0
+"""A component that is this many nats behind the best of its batch will carry no weight, so its fit is not continued."""
+
+
+class Posterior(Record):
+    """The components of one batch at their optimum."""
+
+    theta: Floats
+    log_evidence: Floats
+    log_likelihood: Floats
+    information: Floats
+    """Fisher information of the rows plus the precision of the prior: (M, d, d)."""
+    evaluations: int
+
+
+class _State(NamedTuple):
+    """Everything a step needs, one entry per component."""
+
+    value: Floats
+    """Minus the log posterior, up to a constant."""
+    gradient: Floats
+    information: Floats
+    bend: Floats
+    """Diagonal of the Hessian minus the information: the second-order part that Fisher scoring leaves out."""
+    likelihood: Floats
+
+    def of(self, active: Floats) -> _State:
+        return _State(*(values[active] for values in self))
+
+
+def _evaluate(batch: ComponentBatch, cells: Cells, theta: Floats) -> _State:
+    hits, misses = cells.hits, cells.mass - cells.hits
+    g, miss, jacobian = batch.evaluate(theta)
+    pull = np.einsum("mij,mj->mi", batch.precision, theta - batch.mean)
+    likelihood = np.log(g) @ hits + np.log(miss) @ misses
+    value = 0.5 * np.sum(pull * (theta - batch.mean), axis=1) - likelihood
+    data = np.einsum("mdn,mn->md", jacobian, misses / miss - hits / g)
+    scaled = jacobian * (np.sqrt(cells.mass) / np.sqrt(g) / np.sqrt(miss))[:, None]
+    information = scaled @ scaled.transpose(0, 2, 1) + batch.precision
+    return _State(value, pull + data, information, batch.bend(theta) * data, likelihood)
+
+
+def _newton_step(state: _State, batch: ComponentBatch, damping: Floats) -> tuple[Floats, Floats]:
+    """The damped step of every component, and what its quadratic model promises to gain."""
+    diagonal = np.einsum("mii->mi", state.information)
+    # The Hessian's second-order part is added as far as it leaves the matrix positive.
+    lift = np.maximum(state.bend, -0.5 * np.einsum("mii->mi", batch.precision)) + damping[:, None] * diagonal
+    matrix = state.information + lift[:, :, None] * np.eye(diagonal.shape[1])
+    step = -np.linalg.solve(matrix, state.gradient[:, :, None])[:, :, 0]
+    return step, -0.5 * np.sum(step * state.gradient, axis=1) * (1.0 + damping)
+
+
+def fit_batch(batch: ComponentBatch, cells: Cells, start: Floats | None = None) -> Posterior:
+    """Fisher scoring on all components at once, each with its own damping; starts at the prior mean by default."""
+    theta = (batch.mean if start is None else start).copy()
+    state = _evaluate(batch, cells, theta)
+    damping = np.zeros(theta.shape[0])
+    active, part = np.arange(theta.shape[0]), batch
+    evaluations = 1
+    for _ in range(STEPS):
+        now = state.of(active)
+        step, gain = _newton_step(now, part, damping[active])
+        value, moving = now.value, gain >= TOLERANCE
+        if np.all(value[moving] - gain[moving] > state.value.min() + HOPELESS):
+            break
+        if not moving.all():
+            active, step, value = active[moving], step[moving], value[moving]
+            part = batch.take(active)
+        trial = np.clip(theta[active] + step, -batch.box, batch.box)
+        new = _evaluate(part, cells, trial)
+        evaluations += 1
+        better = new.value < value
+        theta[active[better]] = trial[better]
+        for old, fresh in zip(state, new, strict=True):
+            old[active[better]] = fresh[better]
+        before = damping[active]
+        damping[active] = np.where(better, np.where(before < 1e-3, 0.0, before / 8), np.maximum(8 * before, 0.01))
+    volume = np.linalg.slogdet(batch.precision)[1] - np.linalg.slogdet(state.information)[1]
+    return Posterior(theta, 0.5 * volume - state.value, state.likelihood, state.information, evaluations)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from bpmcli.core.data.sample import BARE_LIMIT, Floats, Ints, Sample
+from bpmcli.record import Record
 
 CELL = 1 / 8
 KNEE = 4.0
@@ -16,8 +15,7 @@ MASS_CELLS = 128
 """No cell holds rows from two different 128ths of the sorted sample."""
 
 
-@dataclass(frozen=True)
-class Cells:
+class Cells(Record):
     """Mean log-odds, rows and correct rows of every cell; `mass` adds up to the effective number of rows."""
 
     log_odds: Floats

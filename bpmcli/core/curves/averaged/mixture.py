@@ -5,34 +5,32 @@ maximum a posteriori and weighted by Laplace's approximation of its evidence (Ma
 
     log p(data | component) ≈ log p(data | θ̂) + log N(θ̂; prior) + ½ log |2π H⁻¹|,
 
-H the Fisher information plus the prior's precision. The curve is Σ w_k g_k, held flat where that sum falls
-(`monotone`). With few rows every component stays near its prior mean, the identity.
+where H is the Fisher information plus the prior's precision. The curve is Σ w_k g_k, held flat where that sum falls
+(`curve`). With few rows every component stays near its prior mean, the identity.
 
 How the scales in `Prior` were chosen: on ten real data sets (`TUNED_ON` in benchmarks/estimator_study.py;
 calibration sets of 200, 1000 and 5000 rows). The optimum is flat: slopes of 0.3 … 0.8, shifts of 0.25 … 1 and
 asymmetries of 0.25 … 1 move the mean held-out Brier score and NLL by less than 0.5 %. The knots, steps and ceiling of
 `bends` were chosen with the other eleven data sets in view as well. The floor, the asymmetry and the weight of `odds`
-matter where real data has few rows; they were chosen for the distance from the true curves of D1–D5, on other draws
-than the study reports.
+matter where real data has few rows. They were chosen to minimise the distance from the true curves of D1–D5, on draws
+other than those that the study reports.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from bpmcli.core.curves.averaged.batches import BEND_ENDS, BendBatch, ComponentBatch, FormulaBatch
+from bpmcli.core.curves.averaged.batches import BEND_ENDS, BendBatch, ComponentBatch, FormulaBatch, Posterior, fit_batch
 from bpmcli.core.curves.averaged.cells import Cells, cells_for_fit
-from bpmcli.core.curves.averaged.curve import AveragedCurve
-from bpmcli.core.curves.averaged.monotone import stretch_that_falls
-from bpmcli.core.curves.averaged.posterior import Posterior, fit_batch
+from bpmcli.core.curves.averaged.curve import AveragedCurve, mass_at, rising, stretch_that_falls
 from bpmcli.core.curves.averaged.shapes import ENDS, PARAMETERS, SHAPES, Prior
 from bpmcli.core.data.normal import normal_cdf, normal_quantile
-from bpmcli.core.data.sample import Floats, Sample
+from bpmcli.core.data.sample import Floats, Sample, sigmoid
+from bpmcli.record import Record
 
 END_WEIGHTS = {"": 0.5, "ceiling": 0.25, "floor": 0.25}
 SHAPE_WEIGHTS = {"odds": 0.4, "bends": 4.0}
@@ -49,8 +47,7 @@ SPREAD = 0.96
 """A 95 % interval takes the quantiles of the draws at ±1.96 × 0.96 standard deviations: see `tails`."""
 
 
-@dataclass(frozen=True)
-class Mixture:
+class Mixture(Record):
     """Every component at its optimum, with its weight."""
 
     cells: Cells
@@ -74,7 +71,7 @@ class Mixture:
     @cached_property
     def rising_curve(self) -> AveragedCurve:
         """The same curve, held flat where it falls."""
-        return replace(self.curve, stretch=stretch_that_falls(self.curve.components, self.curve.weights, self.cells))
+        return self.curve._replace(stretch=stretch_that_falls(self.curve.components, self.curve.weights, self.cells))
 
     def draws(self, log_odds: Floats | None, runs: int, rng: np.random.Generator) -> Floats:
         """Curves drawn from the posterior, in log-odds: an array of shape (runs, n). `None` means at the cells.
@@ -106,8 +103,9 @@ class Mixture:
         return np.concatenate(out)
 
     def _log_likelihood(self, eta: Floats) -> Floats:
-        # log(1 − g) = log g − η.
-        found: Floats = -np.logaddexp(0.0, -eta) @ self.cells.mass - eta @ (self.cells.mass - self.cells.hits)
+        # log(1 − g) = log g − η, and log g = min(η, 0) − log(1 + e^-|η|): np.logaddexp would take twice as long.
+        log_g = np.minimum(eta, 0.0) - np.log(1.0 + np.exp(-np.abs(eta)))
+        found: Floats = log_g @ self.cells.mass - eta @ (self.cells.mass - self.cells.hits)
         return found
 
 
@@ -144,7 +142,7 @@ def by_evidence(batch: ComponentBatch, found: Posterior) -> Floats:
 def by_room(batch: ComponentBatch, found: Posterior) -> Floats:
     """Weights for a confidence band: evidence times the square of the shape's number of parameters.
 
-    Evidence prefers shapes with few parameters, whose draws do not spread far enough (those of the identity do not
+    Evidence prefers shapes with few parameters, whose draws do not spread far enough (draws of the identity do not
     spread at all). On D1–D5 at N = 1000 and 5000 the middle 94 % of draws weighted by evidence contain the truth in
     91.7 to 98.3 % of the cases, with these weights in 92 to 98 % (300 data sets, seed 21 of benchmarks/coverage.py).
     """
@@ -176,3 +174,15 @@ def band_mixture(sample: Sample) -> Mixture:
 def fit_averaged(sample: Sample, prior: Prior | None = None) -> AveragedCurve:
     """Fit every component to a sample and average them: the curve of the method `bpm-averaged`."""
     return averaged_mixture(sample, prior).rising_curve
+
+
+def curve_draws(sample: Sample, log_odds: Floats, runs: int, rng: np.random.Generator) -> Floats:
+    """Curves drawn from the posterior over components and their parameters, at these log-odds: (runs, points).
+
+    Every drawn curve is replaced by the closest non-decreasing curve, as the fitted curve is.
+    """
+    mixture = band_mixture(sample)
+    cells = mixture.cells
+    x = np.unique(np.concatenate([log_odds, cells.log_odds]))
+    drawn = rising(sigmoid(mixture.draws(x, runs, rng)), mass_at(x, cells))
+    return drawn[:, np.searchsorted(x, log_odds)]

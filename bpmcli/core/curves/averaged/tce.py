@@ -4,8 +4,8 @@ The priors that make `bpm-averaged` a good calibrator pull its curve towards the
 0.001 … 0.006 too low at N = 1000 on D1–D5. The metric therefore differs from the calibrator:
 
 - The priors are twice as wide.
-- Weights are Akaike's, exp(log p(data | θ̂) − k) with k the effective number of parameters
-  tr(I (I + P)⁻¹), I the information of the data and P the prior's precision (Moody 1992; Burnham &
+- Weights are Akaike's, exp(log p(data | θ̂) − k), where k = tr(I (I + P)⁻¹) is the effective number of
+  parameters, I the information of the data and P the prior's precision (Moody 1992; Burnham &
   Anderson 2002). They leave out a needed shape less often than the evidence of a vague prior does.
 - The averaged curve is shifted in log-odds until its mean is close to the accuracy. The TCE is then at
   least |mean confidence − accuracy|, which is unbiased where the curve does not cross the diagonal.
@@ -20,16 +20,16 @@ other draws.
 from __future__ import annotations
 
 from math import sqrt
-from typing import NamedTuple
 
 import numpy as np
 
-from bpmcli.core.curves.averaged.batches import ComponentBatch
+from bpmcli.core.curves.averaged.batches import ComponentBatch, Posterior
 from bpmcli.core.curves.averaged.cells import cells_for_fit
 from bpmcli.core.curves.averaged.mixture import Mixture, fit_mixture, tails
-from bpmcli.core.curves.averaged.posterior import Posterior
 from bpmcli.core.curves.averaged.shapes import ETA_LIMIT, Prior
+from bpmcli.core.data.normal import normal_quantile
 from bpmcli.core.data.sample import Floats, Sample, gap, sigmoid, sigmoid_pair
+from bpmcli.record import Record
 
 WIDER = 2.0
 SHIFT = 0.25
@@ -38,10 +38,13 @@ SHIFT = 0.25
 DRAWS = 1000
 """Curves drawn from the posterior for an interval."""
 
+MEAN_SHARE = 0.2
+"""Share of an interval's misses that is left to the limit by the means alone."""
+
 METRIC_PRIOR = Prior().widened(WIDER)
 
 
-class AveragedTce(NamedTuple):
+class AveragedTce(Record):
     """The error, and the shape that carried most of the weight."""
 
     value: float
@@ -51,7 +54,7 @@ class AveragedTce(NamedTuple):
     """The shift in log-odds that matched the accuracy."""
 
 
-class MatchedCurve(NamedTuple):
+class MatchedCurve(Record):
     """The averaged curve with its log-odds shifted to match the accuracy."""
 
     mixture: Mixture
@@ -62,8 +65,14 @@ class MatchedCurve(NamedTuple):
         g, miss = self.mixture.curve(log_odds)
         return gap(log_odds, *sigmoid_pair(np.log(g) - np.log(miss) + self.shift))
 
+    def distance_draws(self, runs: int, rng: np.random.Generator) -> Floats:
+        """g − s of curves drawn from the posterior, at the cells: (runs, cells)."""
+        log_odds = self.mixture.cells.log_odds
+        found: Floats = sigmoid(self.mixture.draws(None, runs, rng) + self.shift) - sigmoid(log_odds)
+        return found
+
     def tce_draws(self, p: float, runs: int, rng: np.random.Generator) -> Floats:
-        """TCE_p of curves drawn from the posterior, over confidences drawn from theirs.
+        """TCE_p of curves drawn from the posterior, over confidences drawn from the posterior of their distribution.
 
         The masses of the cells are Dirichlet (Rubin 1981). A mean under them has the mean ē = Σ m e / M and the
         variance Σ m (e − ē)² / (M (M + 1)); it is drawn from the normal distribution with these moments.
@@ -71,7 +80,7 @@ class MatchedCurve(NamedTuple):
         cells = self.mixture.cells
         total = float(cells.mass.sum())
         eta = self.mixture.draws(None, runs, rng) + self.shift
-        # |g − s| = |(1 − g) − (1 − s)|: of the two, the one below one half is used, in as few passes as possible.
+        # |g − s| = |(1 − g) − (1 − s)|: the form whose terms are below one half is used, in as few passes as possible.
         away = np.clip(np.where(cells.log_odds > 0, eta, -eta), -ETA_LIMIT, ETA_LIMIT)
         smaller = np.reciprocal(1.0 + np.exp(away, out=away), out=away)
         error = np.abs(smaller - sigmoid(-np.abs(cells.log_odds)))
@@ -146,6 +155,9 @@ def tce_interval(sample: Sample, p: float, level: float, seed: int = 0) -> tuple
     add. The draws then lie δ = (√2 − 1) e above the curve's own TCE, on average. Both limits are moved down by δ to
     correct that. The curve's TCE itself may be all noise there, so the lower limit is moved down by another
     e = (√2 + 1) δ. Where the error is much larger than the noise, δ is 0.
+
+    With a few dozen rows the prior holds the curve near the diagonal whatever the rows say. Their mean still counts:
+    the lower limit is at least `least_error`.
     """
     matched = unbiased_curve(sample)
     cells = matched.mixture.cells
@@ -153,4 +165,19 @@ def tce_interval(sample: Sample, p: float, level: float, seed: int = 0) -> tuple
     low, high = (_quantile(drawn, rank) for rank in tails(level))
     value = float((np.abs(matched.distance(cells.log_odds)) ** p @ cells.mass / cells.mass.sum()) ** (1 / p))
     excess = max(float(drawn.mean() - value), 0.0)
-    return max(low - (2.0 + sqrt(2.0)) * excess, 0.0), max(high - excess, value)
+    low = max(low - (2.0 + sqrt(2.0)) * excess, min(least_error(sample, level), value), 0.0)
+    return low, max(high - excess, value)
+
+
+def least_error(sample: Sample, level: float) -> float:
+    """How far the mean confidence lies outside the Wilson interval of the accuracy; 0 inside it.
+
+    No calibration error is smaller than the difference of the two means. The interval misses in a fifth of the cases
+    that `level` allows, so that this second limit hardly ever lies above the first one by chance.
+    """
+    n, accuracy = sample.effective_n, sample.accuracy
+    z = normal_quantile(1.0 - (1.0 - level) * MEAN_SHARE / 2.0)
+    centre = accuracy + z * z / (2.0 * n)
+    half = z * sqrt(max(accuracy * (1.0 - accuracy), 0.0) / n + z * z / (4.0 * n * n))
+    low, high = (centre - half) / (1.0 + z * z / n), (centre + half) / (1.0 + z * z / n)
+    return max(low - sample.mean_confidence, sample.mean_confidence - high, 0.0)

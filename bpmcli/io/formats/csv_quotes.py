@@ -1,0 +1,69 @@
+"""Finds quotes that are never closed: pyarrow reads everything after them, whole rows included, as one text."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from bpmcli.errors import DataError
+
+LONGEST = 1 << 28
+"""The longest field in characters; the csv module refuses longer ones."""
+
+
+@contextmanager
+def closed_quotes(stream: Callable[[], Any], delimiter: str) -> Iterator[Any]:
+    """A file to read from. If it was read to its end and has an odd number of quotes, it is read again and checked."""
+    with stream() as raw:
+        counted = _CountedQuotes(raw)
+        try:
+            yield counted
+        finally:
+            counted.stopped = True
+    if counted.ended and counted.quotes % 2:
+        with stream() as raw:
+            _refuse_open_quote(raw, delimiter)
+
+
+class _CountedQuotes:
+    """A readable file that counts its quotes."""
+
+    closed = False
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+        self.quotes = 0
+        self.stopped = False
+        """Nobody wants more: a thread of pyarrow that reads ahead should end."""
+        self.ended = False
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self.closed = True
+        self.raw.close()
+
+    def read(self, size: int = -1) -> bytes:
+        block: bytes = b"" if self.stopped else self.raw.read(size)
+        self.quotes += block.count(b'"')
+        self.ended = self.ended or not (block or self.stopped)
+        return block
+
+
+def _refuse_open_quote(raw: Any, delimiter: str) -> None:
+    """Refuse text that ends inside quotes, with the line in which they begin."""
+    before = csv.field_size_limit(LONGEST)
+    begin = 1
+    try:
+        rows = csv.reader(io.TextIOWrapper(raw, "utf-8-sig", newline=""), delimiter=delimiter, strict=True)
+        for _ in rows:
+            begin = rows.line_num + 1
+    except csv.Error as error:
+        if "unexpected end" in str(error) or "field larger" in str(error):
+            raise DataError(f"line {begin} opens a quote that is never closed", "close it, or remove it") from None
+    finally:
+        csv.field_size_limit(before)

@@ -1,0 +1,227 @@
+"""The parts of a verdict, on numbers that can be worked out by hand: rules, the range of the error, and every wording."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bpmcli.core.curves.averaged.cells import Cells
+from bpmcli.core.data.sample import sample_from_confidences, sample_from_log_odds
+from bpmcli.core.metrics import verdict as module
+from bpmcli.core.metrics.verdict import Verdict, Where, in_brief
+
+WHERE = Where(0.6, 0.8, 0.5, 0.25, "over")
+
+
+def made(name: str = "over-confident", **more: Any) -> Verdict:
+    numbers = {"says": 0.9, "right": 0.8, "tce": 0.1, "low": 0.05, "high": 0.15, "level": 0.95, "noise_floor": 0.01}
+    return Verdict(**{"name": name, "title": "", "sentence": "", "p_value": 0.01, "crossing": None, "where": None, **numbers, **more})  # fmt: skip
+
+
+# Rules
+
+
+@pytest.mark.parametrize(
+    ("error", "size", "z", "clear"),
+    [
+        (-2.0, 3.0, -3.0, True),
+        (2.0, 3.0, 3.0, True),  # exactly two thirds
+        (1.9, 3.0, 3.0, False),
+        (2.0, 3.0, -3.0, False),  # the rows say the opposite
+        (0.02, 0.03, 2.9, True),  # small errors count too
+        (2.0, 3.0, 2.8, False),  # not more than 2.8
+        (2.0, 3.0, 2.81, True),
+    ],
+)
+def test_a_side_is_clear(error, size, z, clear):
+    assert module._Side(error, size, z).clear(2.8) is clear
+
+
+def test_the_best_split_separates_the_signs():
+    assert module._best_split(np.array([1.0, 2.0, -1.0, -4.0, -1.0])) == 2
+    assert module._best_split(np.array([-3.0, 1.0])) == 1
+    assert module._best_split(np.array([1.0, -2.0, 0.0, -3.0])) == 1
+    assert module._best_split(np.array([2.0])) == 1
+
+
+def test_sides_are_sums_and_standard_scores():
+    s, hits = np.repeat([0.2, 0.5, 0.9], 10), np.concatenate([np.arange(10) < k for k in (3, 4, 9)])
+    sample = sample_from_confidences(s, hits)
+    errors = np.array([1.0, -2.0, 4.0])
+    below, above, whole = module._sides(sample, errors, 1)
+    assert (below.error, above.error, whole.error) == (1.0, 2.0, 3.0)
+    assert (below.size, above.size, whole.size) == (1.0, 6.0, 7.0)
+    assert below.z == pytest.approx((3 - 2) / np.sqrt(1.6))
+    assert above.z == pytest.approx((4 + 9 - 5 - 9) / np.sqrt(2.5 + 0.9))
+    assert whole.z == pytest.approx(0.0, abs=1e-12)
+    # Weights: 10 rows of weight 1 and 10 of weight 3 are worth 16 rows.
+    weighted = sample_from_confidences(s[:20], hits[:20], np.tile([1.0, 3.0], 10))
+    side = module._sides(weighted, errors[:2], 1)[0]
+    surplus = weighted.n * (np.tile([1.0, 3.0], 5) @ (hits[:10] - 0.2)) / 40
+    assert side.z == pytest.approx(surplus * np.sqrt(16 / 20) / np.sqrt(10 * 0.16))
+
+
+@pytest.mark.parametrize(("wrong", "z"), [(1, -np.inf), (0, 0.0)])
+def test_a_wrong_row_among_saturated_ones_proves_an_error(wrong, z):
+    sample = sample_from_log_odds(np.full(50, 800.0), np.arange(50) >= wrong)
+    assert sample.confidences[0] == 1.0
+    assert module._sides(sample._replace(complements=np.zeros_like(sample.complements)), np.zeros(1), 1)[2].z == z
+
+
+def curve(errors: list[float], spread: float = 0.0) -> Any:
+    """Errors of cells with one row each; draws scatter by `spread` times each error."""
+    cells = Cells(np.linspace(-2, 2, len(errors)), np.ones(len(errors)), np.ones(len(errors)))
+    signs = np.tile([1 - spread, 1 + spread], module.CURVES // 2)[:, None]
+    return SimpleNamespace(mixture=SimpleNamespace(cells=cells), distance_draws=lambda runs, rng: signs[:runs] * np.array(errors))  # fmt: skip
+
+
+def test_curves_agree_if_their_mean_is_far_from_zero():
+    assert module._curves_agree(curve([1.0, -1.0], 0.41), 1, 0)  # the mean is 2.44 deviations
+    assert not module._curves_agree(curve([1.0, -1.0], 0.42), 1, 0)  # 2.38
+    assert not module._curves_agree(curve([1.0, 0.0, -1.0, 1.0], 0.1), 2, 0)  # one side cancels
+    assert module._curves_agree(curve([0.01, -0.01], 0.3), 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("errors", "z", "name", "crossing"),
+    [
+        ([3.0, 3.0, -3.0, -3.0], (4, -4, 0), "over-confident-above", 0.5),
+        ([-3.0, -3.0, 3.0, 3.0], (-4, 4, 0), "under-confident-above", 0.5),
+        ([3.0, 3.0, -3.0, -3.0], (4, -1.4, 0), "mixed", None),  # a side is not clear
+        ([0.4, 0.5, -3.0, -3.0], (4, -4, -3), "over-confident-above", 0.5),  # 0.9 of 6.9 is more than a tenth
+        ([0.3, 0.3, -3.0, -3.0], (4, -4, -3), "over-confident", None),  # 0.6 of 6.6 is less
+        ([3.0, 3.0, 3.0, 3.0], (4, 4, 5), "under-confident", None),
+        ([-3.0, -3.0, -3.0, -3.0], (-4, -4, -5), "over-confident", None),
+        ([-3.0, -3.0, -3.0, -3.0], (-4, -4, -2.7), "mixed", None),
+    ],
+)
+def test_directions(monkeypatch, errors, z, name, crossing):
+    def sides(sample, found, split):
+        parts = (slice(0, split), slice(split, None), slice(None))
+        return tuple(module._Side(found[p].sum(), np.abs(found[p]).sum(), one) for p, one in zip(parts, z, strict=True))
+
+    monkeypatch.setattr(module, "_sides", sides)
+    found = module._direction(None, curve(errors), np.array(errors), 0)
+    assert found[0] == name
+    assert found[1] == (None if crossing is None else pytest.approx(crossing))
+
+
+@pytest.mark.parametrize(
+    ("low", "p", "high", "name"),
+    [
+        (0.01, 0.05, 0.2, "mixed"),
+        (0.0, 0.01, 0.2, "too-few-rows"),
+        (0.01, 0.06, 0.2, "too-few-rows"),
+        (0.01, 0.06, 0.1, "calibrated"),
+        (0.0, 0.01, 0.05, "calibrated"),
+    ],
+)
+def test_both_interval_and_test_must_reject(monkeypatch, low, p, high, name):
+    monkeypatch.setattr(module, "tce_interval", lambda *_: (low, high))
+    monkeypatch.setattr(module, "tce_averaged", lambda _: SimpleNamespace(value=0.03))
+    monkeypatch.setattr(module, "calibration_p_value", lambda *_, **__: p)
+    monkeypatch.setattr(module, "_direction", lambda *_: ("mixed", None))
+    sample = sample_from_confidences(np.full(20, 0.7), np.arange(20) < 10)
+    found = module.verdict(sample)
+    assert found.name == name
+    assert (found.low, found.tce, found.high) == (low, 0.03, high)
+    assert (found.where is None) == (name != "mixed")
+
+
+# The range that holds half of the error
+
+
+def test_the_smallest_range_with_half_of_the_error():
+    x = np.log([0.1, 0.2, 0.3, 0.4]) - np.log1p(-np.array([0.1, 0.2, 0.3, 0.4]))
+    mass = np.array([10.0, 30.0, 20.0, 40.0])
+    cells = Cells(x, mass, mass)
+    # Errors of 3, 3, 4 and 2: half of 12 are in the first two cells (40 rows) or in the next two (50 and 60 rows).
+    found = module._where(cells, np.array([0.3, -0.1, -0.2, 0.05]))
+    assert found is not None
+    assert (found.low, found.high) == (pytest.approx(0.1), pytest.approx(0.2))
+    assert found.share == pytest.approx(0.5)
+    assert found.rows == pytest.approx(0.4)
+    assert found.direction == "under"  # +3 − 3 is not below zero
+    found = module._where(cells, np.array([0.0, 0.0, -0.2, 0.01]))
+    assert found == Where(pytest.approx(0.3), pytest.approx(0.3), pytest.approx(4 / 4.4), pytest.approx(0.2), "over")
+    assert module._where(cells, np.zeros(4)) is None
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    ("name", "crossing", "target", "title"),
+    [
+        ("over-confident", None, "top-label", "over-confident"),
+        ("under-confident", None, "event", "too low"),
+        ("over-confident", None, "event", "too high"),
+        ("over-confident-above", 0.7, "top-label", "over-confident above 0.7"),
+        ("under-confident-above", 0.7, "event", "too low above 0.7"),
+        ("mixed", None, "event", "miscalibrated, direction not clear"),
+        ("too-few-rows", None, "top-label", "too few rows to tell"),
+    ],
+)
+def test_titles(name, crossing, target, title):
+    assert module._title(name, crossing, target) == title
+
+
+@pytest.mark.parametrize(
+    ("found", "target", "words"),
+    [
+        (made(), "top-label", "Over-confident"),
+        (made("under-confident"), "event", "Probabilities are too low"),
+        (made("over-confident-above", crossing=0.7), "top-label", "Over-confident above 0.7 and under-confident below"),
+        (
+            made("under-confident-above", crossing=0.7),
+            "event",
+            "Probabilities are too low above 0.7 and too high below",
+        ),
+        (made("calibrated"), "top-label", "Calibrated as far as 1,200 rows can tell"),
+        (made("mixed"), "top-label", "Miscalibrated, but 1,200 rows do not show one clear direction"),
+        (made("too-few-rows"), "event", "Too few rows to tell: 1,200 rows cannot exclude an error of 15.0 points"),
+    ],
+)
+def test_openings(found, target, words):
+    assert module._opening(found, 1200, target) == words
+    brief = in_brief(found, 1200, target)
+    assert brief.startswith(words[0].lower() + words[1:] + "; it ")
+    assert brief.endswith("calibration error (tce) 10.0 points, 95 % interval 5.0 to 15.0")
+
+
+def test_sentences():
+    sample = sample_from_confidences(np.full(1200, 0.9), np.arange(1200) % 5 > 0)
+    assert module._sentence(made(), sample, WHERE, "top-label") == (
+        "Over-confident: it says 90.0 % and is right 80.0 % of the time. Calibration error (tce) 10.0 points, "
+        "95 % interval 5.0 to 15.0; a perfectly calibrated model would score about 1.0. "
+        "Half of the error is between confidence 0.6 and 0.8, where 25.0 % of the rows are."
+    )
+    assert module._sentence(made("too-few-rows"), sample, None, "event").startswith(
+        "Too few rows to tell: 1,200 rows cannot exclude an error of 15.0 points. "
+        "It predicts 90.0 % and the event happens 80.0 % of the time. Calibration"
+    )
+    assert module._sentence(made(), sample, None, "top-label").endswith("about 1.0.")
+
+
+def test_places():
+    assert "Half of the error is at confidence 0.6, where" in module._place(WHERE._replace(high=0.6))
+    assert module._place(WHERE._replace(share=0.52)).startswith("Half of")
+    assert module._place(WHERE._replace(share=0.525)).startswith("52.5 % of")
+
+
+@pytest.mark.parametrize(
+    ("share", "shown"),
+    [(0.5, "50.0"), (0.0, "0.0"), (1.0, "100.0"), (0.0004, "0.040"), (0.9997, "99.970"), (0.0006, "0.1"), (0.999, "99.9")],
+)  # fmt: skip
+def test_percentages_differ_from_0_and_100(share, shown):
+    assert module._percent(share) == shown
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"), [(0.0, "0.0"), (0.05, "5.0"), (0.12345, "12.3"), (0.0004321, "0.043"), (0.00095, "0.1"), (0.00094, "0.094")]
+)  # fmt: skip
+def test_points_have_two_digits_where_one_decimal_would_be_zero(error, shown):
+    assert module._points(error) == shown
