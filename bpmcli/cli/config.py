@@ -170,6 +170,28 @@ def _from_variable(variable: str, options: Mapping[tuple[str, ...], Any]) -> Set
     return Setting(scope, option, text_values(variable, scope, option, value, options, None), variable)
 
 
+def unchecked(command: str, option: str, path: bool = False) -> Any:
+    """What an option of a command is set to, even if other parts of the configuration are wrong; None if nothing sets it.
+
+    With `path`, a relative path in a file is taken relative to that file.
+    """
+    own = option.replace("-", "_")
+    for variable in (f"{PREFIX}{command}_{own}", f"{PREFIX}{own}"):
+        if variable.upper() in os.environ:
+            return os.environ[variable.upper()]
+    file = config_file()
+    try:
+        document = {} if file is None else _load(file)
+    except UsageError:
+        return None
+    inner = document.get(command)
+    tables = [inner if isinstance(inner, dict) else {}, document]
+    found = next((table[name] for table in tables for name in (option, own) if name in table), None)
+    if path and file and isinstance(found, str):
+        return os.path.join(os.path.dirname(file), found)
+    return found
+
+
 class PathOptions(Record):
     """Options for the inputs whose path matches a pattern."""
 

@@ -9,7 +9,7 @@ from bpmcli.cli import console
 from bpmcli.cli.ci_gate import FAIL_ABOVE, FAIL_BELOW, MAX_INCREASE, PASS_BELOW, Limits
 from bpmcli.cli.measurement_tables import title
 from bpmcli.core.metrics import METRICS
-from bpmcli.core.metrics.decision import FAIL, INCONCLUSIVE, PASS, decide
+from bpmcli.core.metrics.decision import FAIL, INCONCLUSIVE, PASS, at_most, decide
 from bpmcli.errors import DataError
 
 FAILED, UNDECIDED = 1, 5
@@ -60,7 +60,7 @@ class GateResult(NamedTuple):
 def _above(gate: GateResult) -> str:
     assert gate.value is not None
     if gate.bound is not None:
-        where = "within" if gate.value <= gate.limit else "not surely above"
+        where = "within" if at_most(gate.value, gate.limit) else "not surely above"
         where = where if gate.passed else "and surely above"
         return f"= {gate.value:.5f} (at least {gate.bound:.5f}), {where} the limit {gate.limit:g}"
     verb = "within" if gate.passed else f"{gate.value - gate.limit:.5f} above"
@@ -92,7 +92,7 @@ def _risen(gate: GateResult) -> str:
     if gate.low is not None:
         how = "row by row" if gate.paired else "from summaries"
         rise += f", at least {gate.low:+.5f} {how}"
-        verb = "within" if gate.value - gate.baseline <= gate.limit else "not surely more than"
+        verb = "within" if at_most(gate.value - gate.baseline, gate.limit, gate.value) else "not surely more than"
         verb = verb if gate.passed else "surely more than"
     return f"went from {gate.baseline:.5f} to {gate.value:.5f} ({rise}), {verb} the {gate.limit:g} allowed"
 
@@ -100,7 +100,7 @@ def _risen(gate: GateResult) -> str:
 def _too_low(gate: GateResult) -> str:
     assert gate.value is not None
     if gate.bound is not None:
-        where = "at least" if gate.value >= gate.limit else "not surely below"
+        where = "at least" if at_most(gate.limit, gate.value) else "not surely below"
         where = where if gate.passed else "and surely below"
         return f"= {gate.value:.5f} (at most {gate.bound:.5f}), {where} the limit {gate.limit:g}"
     verb = "at least" if gate.passed else f"{gate.limit - gate.value:.5f} below"
@@ -156,7 +156,7 @@ def _absolute(record: Record, limits: Limits) -> Iterator[GateResult]:
         value = measured["value"]
         bound = measured.get("low") if limits.confidence is not None else None
         decisive = value if limits.confidence is None else bound
-        passed = decisive is not None and decisive <= limit
+        passed = decisive is not None and at_most(decisive, limit)
         yield GateResult(
             where, metric, limit, value, passed, None, bound, FAIL_ABOVE, PASS if passed else FAIL, rows=rows
         )
@@ -166,7 +166,7 @@ def _absolute(record: Record, limits: Limits) -> Iterator[GateResult]:
         # A P-value has no interval of its own.
         bound = None if limits.confidence is None or METRICS[metric].is_test else measured.get("high")
         decisive = value if limits.confidence is None or METRICS[metric].is_test else bound
-        passed = decisive is not None and decisive >= limit
+        passed = decisive is not None and at_most(limit, decisive)
         outcome = PASS if passed else FAIL
         yield GateResult(where, metric, limit, value, passed, None, bound, FAIL_BELOW, outcome, rows=rows)
     for metric, limit in limits.below:
@@ -201,7 +201,7 @@ def _rises(record: Record, limits: Limits, before: Record) -> Iterator[GateResul
         rise = None if value is None else value - old
         if limits.confidence is not None:
             rise = change.get("low")
-        passed = rise is not None and rise <= limit
+        passed = rise is not None and at_most(rise, limit, value or 0.0, old)
         yield GateResult(
             title(record), metric, limit, value, passed, old, None, MAX_INCREASE, PASS if passed else FAIL,
             change.get("low"), change.get("high"), change.get("paired"), record["n"],

@@ -37,15 +37,13 @@ def junit_of_error(error: Any) -> str:
     return _document([_case("runs", "bpmcli metrics", ("error", "error", error.message + hint))], 0, 1)
 
 
-def write_error(error: Any, arguments: Sequence[str]) -> None:
+def write_error(error: Any, path: str) -> None:
     """Write a JUnit file with the error, unless another kind of file has that name.
 
     The error may be that --junit names an input, which must not be overwritten.
     """
     from bpmcli.io.atomic import write_text
 
-    option = next(i for i, argument in enumerate(arguments) if argument.startswith("--junit"))
-    path = arguments[option].partition("=")[2] or "".join(arguments[option + 1 : option + 2])
     try:
         if os.path.exists(path):
             with open(path, encoding="utf-8", errors="replace") as file:
@@ -71,8 +69,8 @@ def _document(cases: Sequence[str], failed: int, errors: int, skipped: int = 0) 
 
 
 def _gate_case(gate: Any) -> str:
-    words = {"max-increase": "rises by at most", "pass-below": "surely at most"}.get(gate.kind, "at most")
-    name = f"{gate.metric} {words} {gate.limit:g}"
+    words = {"max-increase": "rises by at most", "pass-below": "surely at most", "fail-below": "at least"}
+    name = f"{gate.metric} {words.get(gate.kind, 'at most')} {gate.limit:g}"
     if gate.outcome == "inconclusive":
         return _case(name, gate.input, ("skipped" if gate.passed else "failure", "inconclusive", str(gate)))
     return _case(name, gate.input, None if gate.passed else ("failure", "gate failed", str(gate)))

@@ -163,15 +163,9 @@ def _run(arguments: list[str]) -> int:
 
 
 def _tell_ci(error: BpmError, arguments: Sequence[str]) -> None:
-    """Show an error that ends the command where a CI system looks: an old JUnit file would still report success."""
-    if any(argument.startswith("--junit") for argument in arguments):
-        from bpmcli.cli.junit import write_error
+    from bpmcli.cli.ci_errors import tell_ci
 
-        write_error(error, arguments)
-    if os.environ.get("GITHUB_ACTIONS") and "--no-ci" not in arguments:
-        from bpmcli.cli import github
-
-        github.annotate_error(error)
+    tell_ci(error, arguments)
 
 
 def _foreign(error: Exception) -> int:

@@ -289,3 +289,53 @@ def test_errors_that_end_the_command_are_in_the_junit_file(run, tmp_path):
     Path("mine.xml").write_text("<mine/>")
     run("metrics", OFF, "--frobnicate", "--junit=mine.xml", code=2)
     assert Path("mine.xml").read_text() == "<mine/>", "an error may be that --junit names a file of the user"
+
+
+@pytest.mark.parametrize(
+    ("toml", "variable", "argv"),
+    [
+        ('[metrics]\njunit = "out/j.xml"\n', "", ("--fail-above", "tce=x")),
+        ('junit = "out/j.xml"\n[metrics]\nfrobnicate = 1\n', "", ()),
+        ("", "out/j.xml", ("--frobnicate",)),
+        ('[metrics]\njunit = "out/other.xml"\n', "out/j.xml", ("--frobnicate",)),
+    ],
+)
+def test_a_junit_file_that_the_configuration_asks_for_has_early_errors(run, tmp_path, monkeypatch, toml, variable, argv):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "below").mkdir()
+    (tmp_path / "bpmcli.toml").write_text(toml)
+    if variable:
+        monkeypatch.setenv("BPMCLI_METRICS_JUNIT", variable)
+    else:
+        monkeypatch.chdir(tmp_path / "below")
+    run("metrics", OFF, *argv, code=2)
+    (suite,) = ElementTree.parse(tmp_path / "out" / "j.xml").getroot()
+    assert (suite.get("errors"), suite[0][0].tag) == ("1", "error")
+    assert not (tmp_path / "out" / "other.xml").exists()
+    (tmp_path / "out" / "j.xml").unlink()
+    run("fit", OFF, "--frobnicate", code=2)
+    assert not (tmp_path / "out" / "j.xml").exists(), "only metrics writes a JUnit file"
+
+
+def test_no_ci_in_the_configuration_silences_annotations_of_errors(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    assert "::error" in run("metrics", OFF, "--frobnicate", code=2).err
+    for value, shown in (("true", False), ("false", True)):
+        (tmp_path / "bpmcli.toml").write_text(f"[metrics]\nno-ci = {value}\n")
+        assert ("::error" in run("metrics", OFF, "--frobnicate", code=2).err) is shown
+
+
+def test_junit_names_a_lower_limit_as_one(run, tmp_path):
+    run("metrics", OFF, "-m", "accuracy", "--fail-below", "accuracy=0.5", "--junit", "j.xml")
+    (suite,) = ElementTree.parse(tmp_path / "j.xml").getroot()
+    assert suite[0].get("name") == "accuracy at least 0.5"
+
+
+def test_a_metric_that_equals_its_limit_apart_from_rounding_passes(run):
+    Path("old.csv").write_text("confidence,hit\n" + "0.8,1\n" * 100)  # an ece of 0.2
+    Path("new.csv").write_text("confidence,hit\n" + "0.7,1\n" * 100)  # 0.3
+    run("metrics", "old.csv", "-m", "ece", "--save-baseline", "b.json")
+    run("metrics", "new.csv", "-m", "ece", "--baseline", "b.json", "--max-increase", "ece=0.1")
+    run("metrics", "new.csv", "-m", "ece", "--baseline", "b.json", "--max-increase", "ece=0.0999999", code=1)
+    run("metrics", "new.csv", "-m", "ece", "--fail-above", "ece=0.3")
+    run("metrics", "new.csv", "-m", "ece", "--fail-above", "ece=0.2999999", code=1)

@@ -13,6 +13,9 @@ POWER = 0.8
 """An error counts as detectable if about this share of all samples of the same size would show it. Measured by
 benchmarks/gates.py: 0.59 with 200 rows, where intervals widen as the error grows, and 0.80 with 1000."""
 
+ROUNDING = 1e-12
+"""A number exceeds another only by more than this share of the numbers involved: 0.8 − 0.7 is not more than 0.1."""
+
 MOST_TIMES = 1000
 """If more than this many times the present rows would be needed, no number is named."""
 
@@ -26,6 +29,15 @@ class Decision(NamedTuple):
     """If inconclusive: about how many rows would decide. None if that is more than MOST_TIMES the present number."""
     detectable: float | None = None
     """About the smallest error that this many rows would show to be above the limit in most samples."""
+
+
+def at_most(value: float, limit: float, *terms: float) -> bool:
+    """Whether the value is at most the limit, apart from rounding; `terms` are the numbers it was computed from.
+
+    >>> 0.8 - 0.7 <= 0.1, at_most(0.8 - 0.7, 0.1, 0.8, 0.7)
+    (False, True)
+    """
+    return value <= limit + ROUNDING * max(abs(value), abs(limit), *map(abs, terms))
 
 
 def decide(
@@ -49,9 +61,9 @@ def decide(
     reach = max(high - value, value - low, 0.0)
     beyond = 1.0 + normal_quantile(POWER) / normal_quantile(confidence)
     detectable = min(limit + reach * beyond, 1.0)
-    if high <= limit:
+    if at_most(high, limit):
         return Decision(PASS, detectable=detectable)
-    if low > limit:
+    if not at_most(low, limit):
         return Decision(FAIL, detectable=detectable)
     towards = high - value if value <= limit else value - low
     return Decision(INCONCLUSIVE, _rows_needed(rows, towards, abs(value - limit)), detectable)
