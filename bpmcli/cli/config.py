@@ -171,7 +171,7 @@ def _from_variable(variable: str, options: Mapping[tuple[str, ...], Any]) -> Set
 
 
 def unchecked(command: str, option: str, path: bool = False) -> Any:
-    """What an option of a command is set to, even if other parts of the configuration are wrong; None if nothing sets it.
+    """What an option of a command is set to, or None, even if other parts of the configuration are wrong.
 
     With `path`, a relative path in a file is taken relative to that file.
     """

@@ -300,7 +300,9 @@ def test_errors_that_end_the_command_are_in_the_junit_file(run, tmp_path):
         ('[metrics]\njunit = "out/other.xml"\n', "out/j.xml", ("--frobnicate",)),
     ],
 )
-def test_a_junit_file_that_the_configuration_asks_for_has_early_errors(run, tmp_path, monkeypatch, toml, variable, argv):
+def test_a_junit_file_that_the_configuration_asks_for_has_early_errors(
+    run, tmp_path, monkeypatch, toml, variable, argv
+):
     (tmp_path / "out").mkdir()
     (tmp_path / "below").mkdir()
     (tmp_path / "bpmcli.toml").write_text(toml)
