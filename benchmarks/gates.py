@@ -84,7 +84,7 @@ def gated(run: Run) -> Found:
     interval = metric_intervals(sample, {"tce": value}, OPTIONS, 2 * CONFIDENCE - 1)["tce"]
     assert value is not None
     assert interval is not None
-    found = decide(value, interval.low, interval.high, LIMIT, run.n, CONFIDENCE)
+    found = decide(value, interval.low, interval.high, LIMIT, run.n, CONFIDENCE, sample.mean_confidence)
     return Found(found.outcome, value > LIMIT, interval.low > LIMIT, found.detectable or 0.0)
 
 

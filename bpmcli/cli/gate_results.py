@@ -172,7 +172,8 @@ def _absolute(record: Record, limits: Limits) -> Iterator[GateResult]:
     for metric, limit in limits.below:
         measured = record["metrics"][metric]
         low, high = measured.get("low"), measured.get("high")
-        found = decide(measured["value"], low, high, limit, rows, (1 + limits.interval) / 2)
+        sample = record["mean_confidence"], record.get("effective_n")
+        found = decide(measured["value"], low, high, limit, rows, (1 + limits.interval) / 2, *sample)
         open_ = found.outcome == INCONCLUSIVE
         yield GateResult(
             where, metric, limit, measured["value"],

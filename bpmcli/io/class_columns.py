@@ -7,7 +7,8 @@ import numpy as np
 from bpmcli.core.data.categorical import Categorical
 from bpmcli.core.data.log_odds import SUM_REFUSED
 from bpmcli.errors import DataError
-from bpmcli.io.column_choice import NAMES, OUTCOMES, ColumnChoice, Spread
+from bpmcli.io.column_choice import OUTCOMES, ColumnChoice
+from bpmcli.io.column_spread import Spread
 from bpmcli.io.formats.reader import Reader
 
 MOST_CLASSES = 100_000
@@ -17,7 +18,7 @@ MOST_CLASSES = 100_000
 def class_columns(reader: Reader, chosen: ColumnChoice) -> Spread | None:
     """The columns named after the classes, if their values are probabilities; None if that is not clear."""
     columns = reader.columns
-    taken = {name for name in columns if any(name.lower() in NAMES[role] for role in OUTCOMES)}
+    taken = set(chosen.outcome_columns())
     taken |= {getattr(chosen.options, role) for role in (*OUTCOMES, "weight", "group", "id")}
     numbers = [name for name, c in columns.items() if c.width is None and c.kind in "fiu" and name not in taken]
     digits = [name for name in numbers if name.isdigit()]

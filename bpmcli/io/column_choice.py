@@ -1,123 +1,16 @@
-"""Which columns hold the scores, labels and hits: by name when that is unambiguous, by option always.
-
-Scores with one column per class are named by a prefix, a list, a range or a pattern.
-"""
+"""Which columns hold the scores, labels and hits: by name when that is unambiguous, by option always."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bpmcli.errors import DataError, UsageError
+from bpmcli.io.column_spread import Spread, prefixed, several
 from bpmcli.io.formats.reader import ColumnInfo
+from bpmcli.io.known_names import NAMES, RARER, SCORES, SPREAD
 from bpmcli.record import Record
-
-Spread = tuple[tuple[str, ...], tuple[str, ...]]
-"""The columns, and the names of their classes."""
-
-_LAST_NUMBER = re.compile(r"(.*?)(\d+)\D*")
-
-
-def several(wanted: str, columns: Collection[str]) -> Spread | None:
-    """The columns that an option such as `--probs` names: `a,b,c`, `p0:p9`, `p*` or the prefix `p`."""
-    if "," in wanted:
-        names = [name.strip() for name in wanted.split(",") if name.strip()]
-        missing = [name for name in names if name not in columns]
-        if missing:
-            raise DataError(f"no column '{missing[0]}', which is in the list {wanted}", "check its spelling")
-        return _with_classes(names)
-    if ":" in wanted:
-        ends = wanted.split(":")
-        every = list(columns)
-        if len(ends) == 2 and all(end in every for end in ends):
-            first, last = (every.index(end) for end in ends)
-            return _with_classes(every[min(first, last) : max(first, last) + 1])
-    if any(letter in wanted for letter in "*?["):
-        return _with_classes(_in_order([name for name in columns if fnmatchcase(name, wanted)]))
-    return prefixed(wanted.rstrip("_."), columns)
-
-
-def _with_classes(names: Sequence[str]) -> Spread | None:
-    """Class names: the columns' names without their common beginning."""
-    if len(names) < 2:
-        return None
-    start = 0
-    while all(len(n) > start and n[start] == names[0][start] for n in names):
-        start += 1
-    # A number is not cut in two: p10 and p11 share "p1", but their classes are 10 and 11.
-    while start and any(name[start - 1].isdigit() for name in names):
-        start -= 1
-    rest = [name[start:].strip("_. )") for name in names]
-    if start and names[0][start - 1].isalpha() and not all(r.isdigit() for r in rest):
-        rest = list(names)  # cat and car share letters, but not a prefix
-    return tuple(names), tuple(rest)
-
-
-def _in_order(names: Sequence[str]) -> list[str]:
-    """By the number in their names, where all have one: p10 comes after p9."""
-    numbers = [_LAST_NUMBER.fullmatch(name) for name in names]
-    if names and all(numbers):
-        return sorted(names, key=lambda name: int(_LAST_NUMBER.fullmatch(name)[2]))  # type: ignore[index]
-    return list(names)
-
-
-def prefixed(prefix: str, columns: Collection[str]) -> Spread | None:
-    """`prob_0, prob_1, …`, `p0, p1, …`, `prob.cat, prob.dog` or `P(cat), P(dog)`, whichever the file has."""
-    start = re.escape(prefix)
-    for pattern in (rf"{start}[_.](.+)", rf"{start}\((.+)\)", rf"{start}\[(.+)\]", rf"{start}(\d+)"):
-        matcher = re.compile(pattern, re.IGNORECASE)
-        matched = {m[1]: name for name in columns if (m := matcher.fullmatch(name))}
-        numeric = {int(k): v for k, v in matched.items() if k.isdigit()}
-        if len(numeric) >= 2 and len(numeric) == len(matched):
-            return _numbered(prefix, numeric)
-        if len(matched) >= 2 and not numeric:
-            return tuple(matched.values()), tuple(matched)
-    return None
-
-
-def _numbered(prefix: str, columns: dict[int, str]) -> Spread:
-    first = min(columns)
-    expected = range(min(first, 1), min(first, 1) + len(columns))
-    missing = next((i for i in expected if i not in columns), None)
-    if missing is not None:
-        known = next(iter(columns.values()))
-        name = re.sub(r"\d+", str(missing), known[len(prefix) :])
-        raise DataError(f"column {prefix}{name} is missing", f"columns run from {min(first, 1)} without a gap")
-    return tuple(columns[i] for i in expected), tuple(str(i) for i in expected)
-
-
-NAMES: dict[str, tuple[str, ...]] = {
-    "logits": ("logits", "logit", "logprobs", "log_probs", "logprob", "loglikelihoods"),
-    "log_odds": ("log_odds", "logodds"),
-    "probs": ("probs", "prob", "probabilities", "probability", "proba", "pred_probs", "y_prob", "y_proba", "softmax"),
-    "confidence": ("confidence", "confidences", "conf"),
-    "label": ("label", "labels", "y", "y_true", "target", "targets", "true_label", "ground_truth", "truth"),
-    "hit": ("hit", "hits", "correct", "is_correct"),
-    "prediction": ("prediction", "predictions", "pred", "preds", "predicted", "y_pred", "predicted_label", "guess"),
-}
-"""Names that are recognised, in lower case."""
-
-SPREAD = {
-    "logits": ("logit", "logits", "logprob", "log_prob"),
-    "probs": (
-        "prob",
-        "probs",
-        "p",
-        "proba",
-        "probability",
-        "probabilities",
-        "pred_prob",
-        "y_prob",
-        "y_proba",
-        "softmax",
-    ),
-}
-"""Prefixes of one column per class: logit_0, logit_1, …"""
-
-SCORES = ("logits", "log_odds", "probs", "confidence")
-"""Kinds of scores, most exact first: if a file has several, the first is taken."""
 
 
 class InputOptions(Record):
@@ -210,16 +103,23 @@ class ColumnChoice:
         named = getattr(self.options, role)
         if named:
             return self.existing(named, option)
-        found = [name for name in self.columns if name.lower() in NAMES[role]]
+        found = self._known(role, NAMES) or self._known(role, RARER)
         if len(found) > 1:
             raise DataError(f"{' and '.join(repr(f) for f in found)} could both be the {role}", f"choose with {option}")
         return found[0] if found else None
+
+    def _known(self, role: str, names: Mapping[str, Sequence[str]]) -> list[str]:
+        """The columns with a name of this role, apart from those that an option gives another role."""
+        if role == "label" and names is RARER and self._known("hit", NAMES):
+            return []
+        taken = {getattr(self.options, other) for other in (*SCORES, *OUTCOMES, "weight") if other != role}
+        return [name for name in self.columns if name.lower() in names[role] and name not in taken]
 
     def outcome_columns(self) -> list[str]:
         """Columns that hold labels, hits or predictions, whether they are needed or not."""
         found = [getattr(self.options, role) for role in OUTCOMES]
         if not any(found):
-            found = [name for name in self.columns if any(name.lower() in NAMES[role] for role in OUTCOMES)]
+            found = [name for role in OUTCOMES for name in self._known(role, NAMES) or self._known(role, RARER)]
         return [name for name in found if name in self.columns]
 
     def scores(self) -> tuple[str, tuple[str, ...], tuple[str, ...] | None]:
@@ -239,9 +139,11 @@ class ColumnChoice:
                     return role, *spread
             if wanted:
                 self.existing(wanted, "--" + role.replace("_", "-"))
-            single = self.one(role)
-            if single:
-                return role, (single,), None
+            if self._known(role, NAMES):
+                return role, (str(self.one(role)),), None
+        for role in SCORES if not named else ():
+            if self._known(role, RARER):
+                return role, (str(self.one(role)),), None
         raise self._none_found()
 
     def _by_prefix(self, prefixes: Sequence[str]) -> Spread | None:
@@ -276,6 +178,13 @@ class ColumnChoice:
             return DataError(
                 f"columns of '{numbered}' could be logits or probabilities (found: {listed(self.columns)})",
                 f"say --logits {numbered}{label} or --probs {numbered}{label}",
+            )
+        known = [name for role in OUTCOMES for name in self._known(role, NAMES) or self._known(role, RARER)]
+        plain = [c.name for c in self.columns.values() if c.kind == "f" and c.name not in known]
+        if len(plain) == 1:
+            return DataError(
+                f"'{plain[0]}' could be P(y = 1), its logit or a confidence (found: {listed(self.columns)})",
+                f"say --probs {plain[0]}, --logits {plain[0]} or --confidence {plain[0]}",
             )
         return DataError(
             f"no column with scores (found: {listed(self.columns)})",

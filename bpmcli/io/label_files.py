@@ -9,22 +9,32 @@ from typing import Any
 import numpy as np
 
 from bpmcli.core.data.categorical import Categorical, joined
+from bpmcli.core.data.notices import Notice
 from bpmcli.errors import DataError
-from bpmcli.io.column_choice import NAMES, InputOptions, listed
+from bpmcli.io.column_choice import InputOptions, listed
 from bpmcli.io.columns import Array, Lists
 from bpmcli.io.formats.reader import ColumnBatch, ColumnInfo, Reader
+from bpmcli.io.known_names import NAMES, RARER
 from bpmcli.io.opening import open_reader
 
 LABEL = "label"
 """The name of the joined column."""
 
 
-def with_labels(reader: Reader, path: str, options: InputOptions) -> tuple[Reader, InputOptions]:
+def file_and_column(label: str) -> tuple[str, str | None]:
+    """The file that `--label` names, and the column after `::`; the file is empty if there is none."""
+    if os.path.isfile(label):
+        return label, None
+    path, mark, column = label.rpartition("::")
+    return (path, column) if mark and column and os.path.isfile(path) else ("", None)
+
+
+def with_labels(reader: Reader, path: str, named: str | None, options: InputOptions) -> tuple[Reader, InputOptions]:
     """The reader with a column of labels from another file, and options that name this column."""
     try:
         labels = open_reader(path)
-        column = _label_column(labels, options.id)
-        values = _whole(labels, column)
+        column = _label_column(labels, path, named, options.id)
+        values = _with_first_line(_whole(labels, column), labels, column, reader)
         keys = _keys(labels, options.id) if options.id else None
     except DataError as error:
         raise error.at(path) from None
@@ -34,14 +44,19 @@ def with_labels(reader: Reader, path: str, options: InputOptions) -> tuple[Reade
     return LabelledReader(reader, name, values, keys, options.id, path), options._replace(label=name)
 
 
-def _label_column(labels: Reader, key: str | None) -> str:
-    """The column of labels: the only one, or the one whose name says so."""
+def _label_column(labels: Reader, path: str, named: str | None, key: str | None) -> str:
+    """The column of labels: the one that was named, the only one, or the one whose name says so."""
     names = [name for name in labels.columns if name != key]
-    if len(names) == 1:
+    if named in names:
+        return str(named)
+    if named is None and len(names) == 1:
         return names[0]
-    found = [name for name in names if name.lower() in NAMES["label"]]
+    found: list[str] = []
+    for known in (NAMES, RARER) if named is None else ():
+        found = found or [name for name in names if name.lower() in known["label"]]
     if len(found) != 1:
-        raise DataError(f"no single column of labels (found: {listed(names)})", "call it label")
+        what = f"no column '{named}'" if named else "no single column of labels"
+        raise DataError(f"{what} (found: {listed(names)})", f"name it after the file: --label {path}::{names[-1]}")
     return found[0]
 
 
@@ -59,6 +74,17 @@ def _whole(reader: Reader, name: str) -> Array | Categorical:
     if any(isinstance(part, Lists) for part in parts):
         raise DataError(f"'{name}' holds lists of different lengths", "store one label per row")
     return joined(parts) if isinstance(parts[0], Categorical) else np.concatenate(parts)
+
+
+def _with_first_line(values: Array | Categorical, labels: Reader, column: str, scores: Reader) -> Array | Categorical:
+    """The labels with the first line of the file, if that is no header: a whole number where a label is missing.
+
+    pandas writes a column without a name under the header 0, so only the number of rows can tell.
+    """
+    is_number = column.removeprefix("-").isdigit() and len(labels.columns) == 1 and labels.label in ("csv", "tsv")
+    if not is_number or not isinstance(values, np.ndarray) or scores.count_rows() != values.size + 1:
+        return values
+    return np.concatenate([np.array([int(column)], dtype=values.dtype), values])
 
 
 def _keys(labels: Reader, key: str) -> list[str]:
@@ -94,6 +120,9 @@ class LabelledReader(Reader):
 
     def rows_at_most(self, enough: int) -> int:
         return self.inner.rows_at_most(enough)
+
+    def notices(self) -> tuple[Notice, ...]:
+        return self.inner.notices()
 
     def class_names(self, label: str, n: int) -> tuple[str, ...] | None:
         return self.inner.class_names(label, n)

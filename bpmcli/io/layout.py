@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from bpmcli.core.data.rows import EVENT, TOP_LABEL
 from bpmcli.errors import DataError, UsageError
-from bpmcli.io.column_choice import NAMES, SCORES, ColumnChoice, InputOptions, listed
+from bpmcli.io.column_choice import ColumnChoice, InputOptions, listed
 from bpmcli.io.formats.reader import ColumnInfo, Reader
 from bpmcli.record import Record
 
@@ -233,4 +233,4 @@ def _with_outcome(layout: Layout, columns: Mapping[str, ColumnInfo], options: In
     raise DataError(f"no column says which rows are correct (found: {found})", hint)
 
 
-__all__ = ["NAMES", "SCORES", "InputOptions", "Layout", "understand"]
+__all__ = ["InputOptions", "Layout", "understand"]

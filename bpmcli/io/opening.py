@@ -52,11 +52,12 @@ def open_input(path: str, options: InputOptions) -> tuple[Reader, InputOptions]:
     options = options.at(path)
     reader = open_reader(path, options.input_format)
     label = options.label
-    if label is None or label in reader.columns or not os.path.isfile(label):
+    if label is None or label in reader.columns:
         return reader, options
-    from bpmcli.io.label_files import with_labels
+    from bpmcli.io.label_files import file_and_column, with_labels
 
-    return with_labels(reader, label, options)
+    path, column = file_and_column(label)
+    return with_labels(reader, path, column, options) if path else (reader, options)
 
 
 def _reader_of_file(path: str, suffix: str, size: int) -> type[Reader]:

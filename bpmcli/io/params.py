@@ -15,6 +15,7 @@ from bpmcli.errors import BpmError, DataError
 from bpmcli.io.column_choice import InputOptions
 from bpmcli.io.document_kinds import CALIBRATOR, REMEMBERED
 from bpmcli.io.documents import errors_at, load_document
+from bpmcli.io.label_files import file_and_column
 from bpmcli.io.paths import Input
 from bpmcli.io.streams import is_stream
 
@@ -62,7 +63,7 @@ class Params:
 def _remembered(options: InputOptions) -> dict[str, str]:
     """The options of an input that apply to other files as well: names of columns and the scale, not file names."""
     found = {name: value for name in REMEMBERED if (value := getattr(options, name)) is not None}
-    if os.path.isfile(found.get("label", "")):
+    if file_and_column(found.get("label", ""))[0]:
         del found["label"]
     return found
 

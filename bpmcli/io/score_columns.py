@@ -12,7 +12,8 @@ from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats
 from bpmcli.errors import BpmError, DataError
 from bpmcli.io.columns import Lists
 from bpmcli.io.formats.reader import Reader
-from bpmcli.io.layout import NAMES, SCORES, InputOptions, Layout, understand
+from bpmcli.io.known_names import NAMES, SCORES
+from bpmcli.io.layout import InputOptions, Layout, understand
 
 if TYPE_CHECKING:
     from bpmcli.core.calibrators.grouped import GroupCalibrators

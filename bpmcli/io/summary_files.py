@@ -19,7 +19,8 @@ from bpmcli.io.atomic import atomic_path
 from bpmcli.io.columns import Array, from_arrow, to_arrow
 from bpmcli.io.document_kinds import SUMMARY
 from bpmcli.io.documents import parse_document
-from bpmcli.io.layout import SCORES, InputOptions
+from bpmcli.io.known_names import SCORES
+from bpmcli.io.layout import InputOptions
 from bpmcli.io.readers import SUMMARY_KEY
 from bpmcli.io.summaries import Summarised
 from bpmcli.io.summary_checks import check_table

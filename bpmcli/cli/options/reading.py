@@ -26,7 +26,9 @@ class Input(Record):
     probs: Annotated[str | None, typer.Option(metavar="KEY", help="Column or array of probabilities.")] = None
     confidence: Annotated[str | None, typer.Option(metavar="KEY", help="Column of confidences.")] = None
     log_odds: Annotated[str | None, typer.Option(metavar="KEY", help="Column of log-odds.")] = None
-    label: Annotated[str | None, typer.Option(metavar="KEY", help="Column of true classes.")] = None
+    label: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Column of true classes, or FILE or FILE::COLUMN.")
+    ] = None
     hit: Annotated[str | None, typer.Option(metavar="KEY", help="Column of 0/1: was the prediction correct?")] = None
     prediction: Annotated[str | None, typer.Option(metavar="KEY", help="Column of predicted classes.")] = None
     weight: Annotated[str | None, typer.Option(metavar="KEY", help="Column of row weights.")] = None

@@ -34,6 +34,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "the calibrator was fitted to these very rows, so they look better calibrated than new rows will",
         "judge it on rows it was not fitted to; `bpmcli fit` says how it does in cross-validation",
     ),
+    "no-header": (
+        "the file has no header; its columns are called {first} to {last}",
+        "",
+    ),
     "arrays-left-out": (
         "{count} {arrays} without one value per row {were} left out of the table: {names}",
         "write npz, which keeps them: -o out.npz",

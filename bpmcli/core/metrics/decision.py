@@ -10,8 +10,7 @@ from bpmcli.core.data.normal import normal_quantile
 PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
 
 POWER = 0.8
-"""An error counts as detectable if about this share of all samples of the same size would show it. Measured by
-benchmarks/gates.py: 0.59 with 200 rows, where intervals widen as the error grows, and 0.80 with 1000."""
+"""An error counts as detectable if about this share of all samples of the same size would show it."""
 
 ROUNDING = 1e-12
 """A number exceeds another only by more than this share of the numbers involved: 0.8 − 0.7 is not more than 0.1."""
@@ -41,7 +40,14 @@ def at_most(value: float, limit: float, *terms: float) -> bool:
 
 
 def decide(
-    value: float | None, low: float | None, high: float | None, limit: float, rows: float, confidence: float = 0.95
+    value: float | None,
+    low: float | None,
+    high: float | None,
+    limit: float,
+    rows: float,
+    confidence: float = 0.95,
+    mean_confidence: float = 0.5,
+    effective: float | None = None,
 ) -> Decision:
     """PASS if the whole interval is at or below the limit, FAIL if it is all above, otherwise INCONCLUSIVE.
 
@@ -50,23 +56,39 @@ def decide(
 
     Intervals shrink with the square root of the number of rows, so about n (reach / distance)² rows would decide. Here
     `reach` is the distance from the value to the end of its interval on the side of the limit, and `distance` is
-    |value − limit|. The smallest detectable error is limit + reach (1 + z(POWER) / z(confidence)), with the longer of
-    the two reaches.
+    |value − limit|. `smallest_detectable` needs the mean confidence and the effective number of rows (default: `rows`).
 
-    >>> decide(0.02, 0.01, 0.05, 0.03, 1000)
-    Decision(outcome='inconclusive', rows_needed=9000, detectable=0.0753...)
+    >>> decide(0.02, 0.01, 0.05, 0.03, 1000, mean_confidence=0.9)
+    Decision(outcome='inconclusive', rows_needed=9000, detectable=0.0587...)
     """
     if value is None or low is None or high is None or isnan(value + low + high):
         return Decision(FAIL)
-    reach = max(high - value, value - low, 0.0)
-    beyond = 1.0 + normal_quantile(POWER) / normal_quantile(confidence)
-    detectable = min(limit + reach * beyond, 1.0)
+    detectable = smallest_detectable(limit, effective or rows, confidence, mean_confidence)
     if at_most(high, limit):
         return Decision(PASS, detectable=detectable)
     if not at_most(low, limit):
         return Decision(FAIL, detectable=detectable)
     towards = high - value if value <= limit else value - low
     return Decision(INCONCLUSIVE, _rows_needed(rows, towards, abs(value - limit)), detectable)
+
+
+def smallest_detectable(limit: float, rows: float, confidence: float, mean_confidence: float) -> float:
+    """The error E that about a share POWER of all samples of this many rows shows to be above the limit.
+
+    A model whose confidence is E too high, or too low, has the accuracy g = mean_confidence ∓ E. The mean of its
+    outcomes has the variance g (1 − g) / n, so E = limit + (z(confidence) + z(POWER)) √(g (1 − g) / n), with the larger
+    of both variances. The solution is found by bisection. The width of the interval at hand is no substitute, because
+    intervals widen as the error grows. benchmarks/gates.py measures how often such an error is found.
+    """
+    z = normal_quantile(confidence) + normal_quantile(POWER)
+    low, high = limit, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        accuracies = (max(mean_confidence - middle, 0.0), min(mean_confidence + middle, 1.0))
+        variance = max(g * (1.0 - g) for g in accuracies)
+        enough = middle >= limit + z * (variance / rows) ** 0.5
+        low, high = (low, middle) if enough else (middle, high)
+    return high
 
 
 def _rows_needed(rows: float, reach: float, distance: float) -> int | None:

@@ -7,12 +7,15 @@ import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from bpmcli.core.data.notices import Notice, notice
 from bpmcli.errors import DataError
 from bpmcli.io.formats import reads, writer_for, writes
+from bpmcli.io.formats.csv_columns import LineEnds, has_nul, nested
+from bpmcli.io.formats.csv_dialect import Dialect, dialect
 from bpmcli.io.formats.csv_quotes import closed_quotes
 from bpmcli.io.formats.text_lines import HEAD, Gzipped, TextReader, TextWriter, is_utf8, json_text, opened_text
 from bpmcli.io.formats.writer import spread_matrices
@@ -30,11 +33,20 @@ class CsvReader(TextReader):
     from_disk: ClassVar[bool] = False
     _hex: set[str] | None = None
     delimiter: ClassVar[str] = ","
+    _dialect: Dialect | None = None
 
     @classmethod
     def looks_like(cls, text: bytes) -> bool:
         first = text.lstrip(b"\xef\xbb\xbf \r\n").split(b"\n", 1)[0]
         return not first.startswith((b"{", b"[")) and b"\t" not in first
+
+    @property
+    def dialect(self) -> Dialect:
+        """How the file is written, by its first lines."""
+        if self._dialect is None:
+            with self.stream() as raw:
+                self._dialect = dialect(raw.read(HEAD), self.delimiter)
+        return self._dialect
 
     @contextmanager
     def _open(
@@ -46,11 +58,12 @@ class CsvReader(TextReader):
         types = {name: pa.float64() for name in numeric} | {name: pa.string() for name in texts}
         # "NA" is a missing number, but among text it may be Namibia.
         convert = csv.ConvertOptions(
-            include_columns=names, column_types=types, strings_can_be_null=False, quoted_strings_can_be_null=False
-        )
-        read = csv.ReadOptions(use_threads=False, block_size=BLOCK)
-        parse = csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
-        opened = closed_quotes(self.stream, self.delimiter) if whole else self.stream()
+            include_columns=names, column_types=types, strings_can_be_null=False, quoted_strings_can_be_null=False,
+            decimal_point=self.dialect.decimal,
+        )  # fmt: skip
+        read = csv.ReadOptions(use_threads=False, block_size=BLOCK, column_names=self.dialect.names)
+        parse = csv.ParseOptions(delimiter=self.dialect.delimiter, newlines_in_values=True)
+        opened = closed_quotes(self.stream, self.dialect.delimiter) if whole else self.stream()
         with opened as raw, csv.open_csv(raw, read, parse, convert) as reader:
             yield reader
 
@@ -110,10 +123,12 @@ class CsvReader(TextReader):
             if (head := raw.read(HEAD)).strip() and not is_utf8(head):
                 raise DataError("is not text (UTF-8)", "save it as UTF-8, or say what it is with --input-format")
         with self._open(None, (), (), whole="://" not in self.path and self.size() <= BLOCK) as reader:
-            names = reader.schema.names
-            if len(names) == 1 and ";" in names[0]:
-                raise DataError("columns are separated by ';'", f"separate them by {self.delimiter!r}")
             return reader.schema
+
+    def notices(self) -> tuple[Notice, ...]:
+        if self.dialect.names is None:
+            return ()
+        return (notice("no-header", first=self.dialect.names[0], last=self.dialect.names[-1]),)
 
     def record_batches(self, names: list[str] | None, numeric: Sequence[str]) -> Iterator[Any]:
         numbers = set(numeric)
@@ -132,7 +147,7 @@ class CsvReader(TextReader):
         kind = self.fields[name].type
         writer = writer_for(self.written_as) if passed else None
         if writer is not None and writer.keeps_text:
-            return True
+            return self.dialect.decimal == "." or not pa.types.is_floating(kind)
         if passed and pa.types.is_integer(kind):
             return name in self._hexadecimal()
         return bool(pa.types.is_temporal(kind) or pa.types.is_binary(kind))
@@ -221,9 +236,9 @@ class CsvWriter(TextWriter):
 
     def prepare(self, name: str, values: Any) -> list[Any]:
         found = super().prepare(name, values)
-        if "\0" in name or _has_nul(found):
+        if "\0" in name or has_nul(found):
             raise DataError("holds text with a NUL character")
-        return [json_text(v) if isinstance(v, (list, dict)) else v for v in found] if _nested(found) else found
+        return [json_text(v) if isinstance(v, (list, dict)) else v for v in found] if nested(found) else found
 
     def put(self, columns: Mapping[str, Any]) -> None:
         text = self._plain_lines(columns) or self._lines(columns, "\n")
@@ -256,31 +271,11 @@ class CsvWriter(TextWriter):
     def _lines(self, columns: Mapping[str, Any], ending: str) -> str:
         """The batch as text. Lines end in a line feed; `ending` decides what is quoted."""
         lines = io.StringIO(newline="")
-        out = csv.writer(lines if ending == "\n" else _LineEnds(lines), delimiter=self.delimiter, lineterminator=ending)
+        out = csv.writer(lines if ending == "\n" else LineEnds(lines), delimiter=self.delimiter, lineterminator=ending)
         if not self.rows:
             out.writerow(columns)
         out.writerows(zip(*columns.values(), strict=True))
         return lines.getvalue()
-
-
-class _LineEnds:
-    """Writes lines to a file with their line end, a carriage return and a line feed, replaced by a line feed."""
-
-    def __init__(self, file: IO[str]) -> None:
-        self.file = file
-
-    def write(self, line: str) -> int:
-        return self.file.write(line[:-2] + "\n")
-
-
-def _has_nul(values: Sequence[Any]) -> bool:
-    """Whether a column of text has a NUL character, which no reader accepts as text."""
-    first = next((v for v in values if v is not None), None)
-    return isinstance(first, str) and any("\0" in v for v in values if isinstance(v, str))
-
-
-def _nested(values: Sequence[Any]) -> bool:
-    return isinstance(next((v for v in values if v is not None), None), (list, dict))
 
 
 @writes(".tsv")

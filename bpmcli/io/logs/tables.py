@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from bpmcli.errors import DataError
-from bpmcli.io.column_choice import NAMES, SCORES, SPREAD, listed
+from bpmcli.io.column_choice import listed
 from bpmcli.io.formats.json_file import JsonReader
+from bpmcli.io.known_names import NAMES, SCORES, SPREAD
 
 START = re.compile(rb'\s*\{\s*("_type"\s*:\s*"table"|"columns"\s*:\s*\[)')
 

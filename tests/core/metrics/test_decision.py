@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from bpmcli.core.metrics.decision import FAIL, INCONCLUSIVE, PASS, decide
+from bpmcli.core.metrics.decision import FAIL, INCONCLUSIVE, PASS, decide, smallest_detectable
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,26 @@ def test_that_many_rows_decide_if_errors_shrink_with_their_root():
 
 
 def test_a_value_at_the_limit_needs_more_rows_than_are_worth_naming():
-    assert decide(0.03, 0.02, 0.04, 0.03, 1000) == decide(0.03, 0.02, 0.04, 0.03, 10)._replace()
+    assert decide(0.03, 0.02, 0.04, 0.03, 10).rows_needed is None
     assert decide(0.03, 0.02, 0.04, 0.03, 1000).rows_needed is None
     assert decide(0.03 - 1e-5, 0.02, 0.04, 0.03, 1000).rows_needed is None
 
 
 def test_the_smallest_detectable_error():
-    # z(0.8) / z(0.95) = 0.8416 / 1.6449
-    assert decide(0.02, 0.01, 0.05, 0.03, 1000).detectable == pytest.approx(0.03 + 0.03 * (1 + 0.841621 / 1.644854))
-    # The reach downwards counts where it is longer: near 0 the interval ends at 0.
-    assert decide(0.05, 0.0, 0.06, 0.03, 1000).detectable == pytest.approx(0.03 + 0.05 * (1 + 0.841621 / 1.644854))
-    assert decide(0.5, 0.0, 1.0, 0.9, 10).detectable == 1.0
+    found = decide(0.02, 0.01, 0.05, 0.03, 1000, mean_confidence=0.9).detectable
+    assert found is not None
+    accuracy = 0.9 - found  # z(0.95) + z(0.8) = 1.644854 + 0.841621
+    assert found == pytest.approx(0.03 + 2.486475 * (accuracy * (1 - accuracy) / 1000) ** 0.5)
+    assert smallest_detectable(0.03, 1000, 0.95, 0.9) == found, "whatever this sample's own interval is"
+    assert smallest_detectable(0.03, 1000, 0.95, 0.1) == pytest.approx(found), "too low and too high are treated alike"
+    assert decide(0.02, 0.01, 0.05, 0.03, 1000, 0.95, 0.9, 100).detectable == smallest_detectable(0.03, 100, 0.95, 0.9)
+    assert smallest_detectable(0.9, 10, 0.95, 0.5) <= 1.0
+
+
+def test_an_error_called_detectable_is_found_in_about_four_of_five_samples():
+    rng = np.random.default_rng(0)
+    for rows in (200, 2000):
+        error = smallest_detectable(0.03, rows, 0.95, 0.9)
+        wrong = rng.binomial(rows, 0.1 + error, 20_000) / rows - 0.1  # mean confidence minus accuracy
+        reach = 1.644854 * np.sqrt((wrong + 0.1) * (0.9 - wrong) / rows)
+        assert np.mean(wrong - reach > 0.03) == pytest.approx(0.8, abs=0.05)

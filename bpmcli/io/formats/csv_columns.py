@@ -1,0 +1,26 @@
+"""What the writer of csv asks about its columns, and how its lines end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import IO, Any
+
+
+class LineEnds:
+    """Writes lines to a file with their line end, a carriage return and a line feed, replaced by a line feed."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self.file = file
+
+    def write(self, line: str) -> int:
+        return self.file.write(line[:-2] + "\n")
+
+
+def has_nul(values: Sequence[Any]) -> bool:
+    """Whether a column of text has a NUL character, which no reader accepts as text."""
+    first = next((v for v in values if v is not None), None)
+    return isinstance(first, str) and any("\0" in v for v in values if isinstance(v, str))
+
+
+def nested(values: Sequence[Any]) -> bool:
+    return isinstance(next((v for v in values if v is not None), None), (list, dict))
