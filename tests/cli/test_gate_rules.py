@@ -16,7 +16,8 @@ from bpmcli.errors import DataError, UsageError
 
 def record(value: float | None = 0.04, **more: object) -> dict:
     metric = {"value": value, **more}
-    return {"input": "a.npz", "n": 1000, "target": "correct", "weighted": False, "metrics": {"ece": metric}}
+    record = {"input": "a.npz", "n": 1000, "target": "correct", "weighted": False, "mean_confidence": 0.9}
+    return {**record, "metrics": {"ece": metric}}
 
 
 def outcomes(limits: Limits, *records: dict, baseline: dict | None = None, **options: object) -> list[GateResult]:

@@ -164,7 +164,7 @@ def test_columns_can_always_be_named(tmp_path):
     options = InputOptions(confidence="score", hit="ok", weight="w")
     rows = read_rows(str(tmp_path / "a.csv"), options).rows
     assert rows.sample.accuracy == pytest.approx(0.75)
-    with pytest.raises(DataError, match="no column with scores"):
+    with pytest.raises(DataError, match="'score' could be P"):
         read_rows(str(tmp_path / "a.csv"))
 
 
@@ -316,9 +316,9 @@ def test_damaged_and_misnamed_files(tmp_path, logits):
         ("confidence,hit\n0.5,1\n,0\n", "a value is missing in 'confidence' (row 2"),
         ("confidence,hit\n0.5,maybe\n", "'hit' must be 0 or 1, found maybe (row 1)"),
         ("confidence,confidence\n0.5,1\n", "two columns are called"),
-        ("confidence;hit\n0.5;1\n", "separated by ';'"),
+        ("confidence;hit\n0,5;maybe\n", "'hit' must be 0 or 1, found maybe (row 1)"),
         ("conf\x00,hit\n0.5,1\n", "is not text"),
-        ("0.5,1\n0.6,0\n", "no column with scores"),
+        ("0.5,1\n0.6,0\n", "'0' could be P(y = 1), its logit or a confidence (found: 0, 1)"),
         ("logit_0,logit_2,label\n1,2,0\n", "logit_1 is missing"),
     ],
 )

@@ -121,7 +121,7 @@ def test_an_empty_table_has_no_batches(path):
     [
         ("", "no rows"),
         ("s,h\n0.5,1\n0.5\n", "line 3 has 1 fields, the header 2"),
-        ("s;h\n0.5;1\n", "columns are separated by ';'"),
+        ("s;h\n0,5;1\n0,5\n", "line 3 has 1 fields, the header 2"),
         (b"s,t\n0.5,caf\xe9\n" * 3, r"is not text \(UTF-8\)"),
         ("s\n0.5\nabc\n0.1\n", r"column 's' holds 'abc' \(row 2\), which is not a number"),
         ("s\nabc\n0.1\n", r"column 's' holds 'abc' \(row 1\), which is not a number"),
