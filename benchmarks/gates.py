@@ -1,6 +1,6 @@
 """How often gates pass, fail and are inconclusive, on simulated models whose true error is known.
 
-    python benchmarks/gates.py [--runs 500] [--at-limit 2500] [--sizes 200,1000,5000] [--pairs 100] [--jobs 1] [--seed 3]
+    python benchmarks/gates.py [--runs 500] [--at-limit 2500] [--sizes 200,1000,5000] [--pairs 100] [--seed 3]
 
 Confidences are those of D1–D5. The accuracy is s + λ (g(s) − s), kept in [0, 1], with the curve g of that truth and the
 λ that gives the wanted true TCE. The gate is `tce` with a limit of 0.03 and a confidence of 0.95; true errors are 0

@@ -72,6 +72,8 @@ def _reader_of_file(path: str, suffix: str, size: int) -> type[Reader]:
         return _inspect()
     if named is not None and (head is None or not head.strip() or named.recognises(head)):
         return named
+    if named is not None and head is not None and head.startswith(named.containers):
+        return named
     return _by_content_or_suffix(head, named, suffix)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import shlex
 import sys
 
 import numpy as np
@@ -87,3 +88,25 @@ def test_text_that_could_not_be_read_again_is_refused(suffix, tmp_path):
     with pytest.raises(DataError, match="'note' holds text with a NUL character"), open_writer(str(path)) as out:
         out.write({"confidence": np.array([0.5, 0.9]), "note": note})
     assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "said"),
+    [
+        ("a.pt", b"PK\x03\x04", "torch.load('a.pt', weights_only=True"),  # torch.save writes a zip archive
+        ("a.joblib", b"\x78\x9c", "joblib.load('a.joblib')"),
+        ("a.pkl", b"\x80\x04", "pickle.load(open('a.pkl', 'rb'))"),
+        ("a.xlsx", b"PK\x03\x04", "pandas.read_excel('a.xlsx').to_csv('a.csv', index=False)"),
+        ("a.xls", b"\xd0\xcf\x11\xe0", "pandas.read_excel('a.xls')"),
+        ("a.rds", b"\x1f\x8b\x08", 'write.csv(readRDS("a.rds"), "a.csv", row.names = FALSE)'),
+        ("a.RData", b"BZh9", 'write.csv(get(load("a.RData")), "a.csv"'),
+        ("a.dta", b"<stata_dta>", "pandas.read_stata('a.dta')"),
+    ],
+)
+def test_files_that_are_not_read_are_refused_with_the_line_that_converts_them(run, name, start, said):
+    Path(name).write_bytes(start + b"\1\2\3" * 50)
+    err = run("metrics", name, code=3).err
+    line = err.partition("convert it: ")[2]
+    program = shlex.split(line)
+    assert program[0] in ("python", "Rscript")
+    assert said in program[2]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from bpmcli.errors import DataError
@@ -22,7 +22,8 @@ HINT = "give a list of objects, or one object per line as .jsonl"
 
 @reads("json", ".json")
 class JsonReader(ArrowReader):
-    """One document: `[{…}, …]`, `{"columns": […], "data": [[…], …]}`, `{"a": […], …}` or `{"a": {"0": …}, …}`."""
+    """One document: `[{…}, …]`, `{"columns": […], "data": [[…], …]}`, `{"a": […], …}`, `{"a": {"0": …}, …}`, or
+    `{"0": {"a": …}, …}`."""
 
     in_folders: ClassVar[bool] = False
 
@@ -92,12 +93,18 @@ def _columns(document: Any) -> dict[str, list[Any]]:
 
 def _by_column(document: dict[str, Any]) -> dict[str, list[Any]]:
     columns = list(document.values())
+    if all(isinstance(row, dict) for row in columns) and _are_indices(document) and not _are_indices(columns[0]):
+        return _records(columns)  # pandas orient="index"
     if all(isinstance(values, dict) and list(values) == list(columns[0]) for values in columns):
         return {name: list(values.values()) for name, values in document.items()}
     if all(isinstance(values, list) for values in columns):
         return document
     single = not any(isinstance(values, (list, dict)) for values in columns)
     return {name: [value] for name, value in document.items()} if single else {}
+
+
+def _are_indices(names: Iterable[str]) -> bool:
+    return all(name.isdigit() for name in names)
 
 
 def _records(rows: list[Any]) -> dict[str, list[Any]]:

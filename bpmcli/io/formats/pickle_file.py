@@ -24,6 +24,8 @@ class PickleReader(Reader):
     """Never loads anything."""
 
     in_folders: ClassVar[bool] = False
+    containers: ClassVar[tuple[bytes, ...]] = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x78")
+    """torch.save writes a zip archive, joblib may compress."""
 
     @classmethod
     def recognises(cls, start: bytes) -> bool:

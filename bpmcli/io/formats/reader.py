@@ -74,6 +74,9 @@ class Reader:
     distinct: ClassVar[bool] = True
     """The content alone tells this format from all others; almost any text could be csv."""
 
+    containers: ClassVar[tuple[bytes, ...]] = ()
+    """Marks of general containers, such as zip, that files with these suffixes may also begin with."""
+
     row_key: str | None = None
     """The column that names a row's cluster, if the format has one. Rows with the same value are not independent."""
 
