@@ -83,6 +83,13 @@ def from_arrow(column: Any) -> tuple[Array | Lists | Categorical, Array | None]:
     import pyarrow as pa
 
     kind = column.type
+    if pa.types.is_struct(kind):
+        from bpmcli.io import structs
+
+        if structs.is_spark_vector(kind):
+            return from_arrow(structs.vector_values(column))
+        if keys := structs.class_keys(kind):
+            return structs.matrix(column, keys)
     missing = None
     if column.null_count:
         missing = _dlpack(column.is_null().cast(pa.int8())).astype(bool)

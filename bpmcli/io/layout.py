@@ -47,6 +47,8 @@ class Layout(Record):
     multi_label: bool = False
     each_label: bool = False
     """With `multi_label`: the labels are the groups of the rows."""
+    keyed: bool = False
+    """The scores are an object per row, whose keys are `classes`."""
 
     @property
     def names(self) -> list[str]:
@@ -106,6 +108,8 @@ def understand(reader: Reader, options: InputOptions, outcomes: bool = True) -> 
         return layout
     chosen = ColumnChoice(columns, options)
     kind, scores, classes = _scores(reader, chosen)
+    keyed = len(scores) == 1 and columns[scores[0]].classes is not None
+    classes = columns[scores[0]].classes if keyed else classes
     matrix = len(scores) > 1 or columns[scores[0]].width is not None
     _check_scores(columns, kind, scores, matrix, options)
     binary = (kind == "probs" and not matrix) or (options.event and not matrix)
@@ -125,7 +129,7 @@ def understand(reader: Reader, options: InputOptions, outcomes: bool = True) -> 
         n_classes=2 if binary else (len(scores) if len(scores) > 1 else columns[scores[0]].width) or 0,
         cluster=key_column(chosen, options.cluster or (reader.row_key if outcomes else None), "--cluster"),
         id=key_column(chosen, options.id or reader.row_key, "--id") if options.keep_ids else None,
-        top_k=options.top_k, unknown=options.unknown,
+        top_k=options.top_k, unknown=options.unknown, keyed=keyed,
     )  # fmt: skip
     if outcomes:
         layout = _with_outcome(layout, columns, options, matrix)

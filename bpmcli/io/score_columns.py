@@ -14,6 +14,7 @@ from bpmcli.io.columns import Lists
 from bpmcli.io.formats.reader import Reader
 from bpmcli.io.known_names import NAMES, SCORES
 from bpmcli.io.layout import InputOptions, Layout, understand
+from bpmcli.io.structs import struct_of
 
 if TYPE_CHECKING:
     from bpmcli.core.calibrators.grouped import GroupCalibrators
@@ -92,7 +93,8 @@ def with_new_scores(
             logits = layout.kind == "logits" and not to_probs
             values = _log_odds(done).reshape(fresh.shape) if logits and layout.multi_label else fresh
             new = values[:, place[name]] if len(place) > 1 else _as_before(columns[name], values)
-            out[renamed[name]] = _logarithms(new) if logits and not layout.multi_label else new
+            new = _logarithms(new) if logits and not layout.multi_label else new
+            out[renamed[name]] = struct_of(new, layout.classes) if layout.keyed and layout.classes else new
         elif layout.kind == "log_odds" and name.lower() in NAMES["confidence"]:
             out[name] = done.confidence  # replaced too, so that log-odds and confidence agree
         elif name in beside and not to_probs:

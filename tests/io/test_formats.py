@@ -6,6 +6,7 @@ import gzip
 import re
 import shlex
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest

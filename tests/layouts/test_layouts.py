@@ -28,6 +28,7 @@ Y[:K] = range(K)
 TOP, HIT = P.max(axis=1), (P.argmax(axis=1) == Y).astype(int)
 P1, Y1 = P[:, :2].sum(axis=1), (Y < 2).astype(int)
 WORDS = [NAMES[y] for y in Y]
+PREDICTED = [NAMES[k] for k in P.argmax(axis=1)]
 
 
 class Layout(NamedTuple):
@@ -70,6 +71,17 @@ def hugging_face(folder: str) -> None:
             out.write_table(part)
     Path(folder, "dataset_info.json").write_text("{}")
     Path(folder, "state.json").write_text("{}")
+
+
+def spark(path: str) -> None:
+    fields = [("type", pa.int8()), ("size", pa.int32()), ("indices", pa.list_(pa.int32())), ("values", pa.list_(pa.float64()))]  # fmt: skip
+    vectors = [{"type": 1, "size": None, "indices": None, "values": p} for p in P.tolist()]
+    table = {
+        "label": Y.astype(float),
+        "probability": pa.array(vectors, pa.struct(fields)),
+        "prediction": P.argmax(axis=1),
+    }
+    pq.write_table(pa.table(table), path)
 
 
 def orc(path: str) -> None:
@@ -125,6 +137,26 @@ LAYOUTS = [
     Layout("SQL export: a list of columns", lambda: frame("", ["x", "w", "v"], y=Y, age=30.0).to_csv("a.csv", index=False), "a.csv --probs x,w,v"),
     Layout("SQL export: a range of columns", lambda: frame("s", ["a", "b", "c"], y=Y).to_csv("a.csv", index=False), "a.csv --probs sa:sc"),
     Layout("SQL export: a pattern", lambda: pd.DataFrame({**{f"model{i}_score": P[:, i] for i in range(K)}, "y": Y}).to_csv("a.csv", index=False), "a.csv --probs model*_score"),
+    Layout("R: tidymodels, .pred_ and .pred_class", lambda: frame(".pred_", NAMES, **{".pred_class": PREDICTED, "truth": WORDS}).to_csv("a.csv", index=False), "a.csv"),
+    Layout("R: mlr3, prob. and truth", lambda: frame("prob.", NAMES, row_ids=range(N), truth=WORDS, response=PREDICTED).to_csv("a.csv", index=False), "a.csv"),
+    Layout("R: write.csv2, semicolons and decimal commas", lambda: frame("p", y=Y).to_csv("a.csv", sep=";", decimal=",", index=False), "a.csv"),
+    Layout("Excel: csv with a byte order mark", lambda: frame("p", y=Y).to_csv("a.csv", encoding="utf-8-sig", lineterminator="\r\n", index=False), "a.csv"),
+    Layout("Weka: actual, predicted and prediction", lambda: pd.DataFrame({"inst#": range(N), "actual": [f"{y}:{w}" for y, w in zip(Y, WORDS, strict=True)], "predicted": [f"{y}:{NAMES[y]}" for y in P.argmax(axis=1)], "error": "", "prediction": TOP}).to_csv("a.csv", index=False), "a.csv --confidence prediction"),
+    Layout("KNIME: P (class=cat)", lambda: pd.DataFrame({**{f"P (class={k})": P[:, i] for i, k in enumerate(NAMES)}, "class": WORDS, "Prediction (class)": PREDICTED}).to_csv("a.csv", index=False), "a.csv --label class"),
+    Layout("CatBoost: Probability:Class=cat", lambda: pd.DataFrame({"SampleId": range(N), **{f"Probability:Class={k}": P[:, i] for i, k in enumerate(NAMES)}, "Label": WORDS}).to_csv("a.tsv", sep="\t", index=False), "a.tsv"),
+    Layout("LightGBM: result without a header, labels beside it", lambda: (np.savetxt("result.txt", P, delimiter="\t"), np.savetxt("y.txt", Y, fmt="%d")), "result.txt --label y.txt"),
+    Layout("H2O: predict and classes", lambda: frame("", NAMES, predict=PREDICTED, actual=WORDS).to_csv("a.csv", index=False), "a.csv"),
+    Layout("Spark ML: vectors", lambda: spark("part-00000.parquet"), "part-00000.parquet"),
+    Layout("spaCy: an object of probabilities", lambda: Path("a.jsonl").write_text(lines([{"text": "…", "label": w, "probs": dict(zip(NAMES, p, strict=True))} for p, w in zip(P.tolist(), WORDS, strict=True)])), "a.jsonl"),
+    Layout("Hugging Face: Trainer.predict", lambda: np.savez("a.npz", predictions=Z, label_ids=Y), "a.npz --logits predictions"),
+    Layout("scikit-learn: y_pred and y_pred_proba", lambda: pd.DataFrame({"y_true": Y1, "y_pred": (P1 > 0.5).astype(int), "y_pred_proba": P1}).to_csv("a.csv", index=False), "a.csv", event=True),
+    Layout("scikit-learn: decision_function", lambda: np.savez("a.npz", decision=np.log(P1 / (1 - P1)), y_test=Y1), "a.npz --logits decision", event=True),
+    Layout("Lightning: pred, target and conf", lambda: pd.DataFrame({"pred": P.argmax(axis=1), "target": Y, "conf": TOP}).to_csv("a.csv", index=False), "a.csv"),
+    Layout("AutoGluon: predict_proba and the test table", lambda: (frame("", NAMES).to_csv("proba.csv", index=False), pd.DataFrame({"age": 1, "class": WORDS}).to_csv("test.csv", index=False)), "proba.csv --label test.csv::class"),
+    Layout("Kaggle: out-of-fold predictions", lambda: frame("oof_", target=Y).to_csv("a.csv", index=False), "a.csv --probs oof"),
+    Layout("pandas: json index", lambda: frame("prob_", label=Y).to_json("a.json", orient="index", double_precision=15), "a.json"),
+    Layout("numpy: a structured array", lambda: np.save("a.npy", np.array(list(zip(TOP, HIT, strict=True)), dtype=[("confidence", "f8"), ("hit", "i8")])), "a.npy"),
+    Layout("LLM: verbalized_confidence", lambda: pd.DataFrame({"verbalized_confidence": 100 * TOP, "was_correct": HIT.astype(bool)}).to_csv("a.csv", index=False), "a.csv --scale percent"),
 ]  # fmt: skip
 
 

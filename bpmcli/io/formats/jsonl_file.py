@@ -120,7 +120,8 @@ class JsonlReader(TextReader):
             found = self.fields[name].type
             if pa.types.is_timestamp(found):
                 return pa.string()  # pyarrow takes text that looks like a date for a date
-            if (name not in numbers or pa.types.is_string(found)) and not pa.types.is_null(found):
+            kept = name not in numbers or pa.types.is_string(found) or pa.types.is_struct(found)
+            if kept and not pa.types.is_null(found):
                 return found
             return pa.list_(pa.float64()) if pa.types.is_list(found) else pa.float64()
 

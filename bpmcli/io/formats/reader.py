@@ -39,6 +39,8 @@ class ColumnInfo(Record):
     """numpy's letter for the type: f, i, u, b or U."""
     rows: int | None = None
     """The number of rows, if columns of one file may differ in it."""
+    classes: tuple[str, ...] | None = None
+    """The names of the classes, if the column holds an object per row."""
 
 
 class ColumnBatch(Record):

@@ -115,6 +115,12 @@ def _column_info(field: Any) -> ColumnInfo:
     import pyarrow as pa
 
     kind, width = field.type, None
+    if pa.types.is_struct(kind):
+        from bpmcli.io.structs import class_keys, is_spark_vector
+
+        keys = class_keys(kind)
+        if keys or is_spark_vector(kind):
+            return ColumnInfo(field.name, len(keys), "f", classes=keys or None)
     if pa.types.is_fixed_size_list(kind):
         kind, width = kind.value_type, kind.list_size
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind):

@@ -10,6 +10,7 @@ import numpy as np
 from bpmcli.errors import DataError
 from bpmcli.io.columns import Lists
 from bpmcli.io.formats.reader import Reader
+from bpmcli.io.structs import class_keys
 
 
 class Writer:
@@ -113,7 +114,11 @@ def spread_matrices(columns: Mapping[str, Any], lists: bool = False) -> dict[str
                     "write jsonl or parquet instead: -o out.jsonl",
                 )
             values = values.matrix(np.nan)
-        if isinstance(values, np.ndarray) and values.ndim == 2:
+        keys = class_keys(values.type) if lists and hasattr(values, "type") else ()
+        if keys:
+            for k, key in enumerate(keys):
+                add(f"{name}.{key}", values.field(k), name)
+        elif isinstance(values, np.ndarray) and values.ndim == 2:
             stem = name.removesuffix("s")
             for k in range(values.shape[1]):
                 add(f"{stem}_{k}", values[:, k], name)
