@@ -9,7 +9,7 @@ import numpy as np
 
 from bpmcli.cli.console import colourful
 from bpmcli.core.data.sample import Floats
-from bpmcli.core.metrics.axis import Axis
+from bpmcli.core.metrics.axis import FARTHEST, LOG_ODDS, Axis, tick_label
 from bpmcli.core.metrics.reliability import Reliability
 
 MARGIN = 9
@@ -124,7 +124,7 @@ def _is_light(one: dict[str, float], found: Reliability) -> bool:
 def _framed(plot: list[list[Glyph]], grid: _Grid, marks: Marks) -> Iterator[list[Glyph]]:
     labels: dict[int, str] = {}
     for tick in grid.axis.ticks:
-        labels.setdefault(grid.line(tick), f"{tick:g}")
+        labels.setdefault(grid.line(tick), tick_label(tick))
     for number, line in enumerate(plot):
         yield [Glyph(f"{labels.get(number, ''):>{MARGIN - 2}} "), Glyph(marks.vertical), *line]
 
@@ -134,7 +134,7 @@ def _below(found: Reliability, grid: _Grid, marks: Marks, event: bool) -> Iterat
     yield [Glyph(" " * (MARGIN - 1)), Glyph(marks.corner + marks.horizontal * grid.columns)]
     text = [" "] * grid.columns
     for tick in grid.axis.ticks:
-        label = f"{tick:g}"
+        label = tick_label(tick)
         start = min(max(grid.column(tick) - len(label) // 2, 0), grid.columns - len(label))
         if all(c == " " for c in text[max(start - 1, 0) : start + len(label) + 1]):
             text[start : start + len(label)] = label
@@ -161,13 +161,24 @@ def _legend(found: Reliability, grid: _Grid, marks: Marks, event: bool) -> Itera
     across, up = ("P(y = 1)", "event rate") if event else ("confidence", "accuracy")
     curve, diagonal = ("⠒", "⠐⠄") if marks.braille else ("*", ".")
     few = f" ({marks.light_bin} few rows)" if any(_is_light(b, found) for b in found.bins) else ""
-    level, highest = f"{100 * found.level:g} %", 100 * float(found.rows_by_place(grid.columns).max())
+    level = f"{100 * found.level:g} %"
     legend = (
         f"{up} against {across}: {marks.bin} bin{few}, {curve} curve, {marks.band} its {level} band, "
-        f"{diagonal} perfect calibration; highest bar: {highest:.2g} % of the rows"
+        f"{diagonal} perfect calibration; {_highest_bar(found, grid)}"
     )
     for line in textwrap.wrap(legend, grid.columns):
         yield [Glyph(" " * MARGIN + line, "dim")]
+
+
+def _highest_bar(found: Reliability, grid: _Grid) -> str:
+    """How many rows the highest bar stands for, and whether rows beyond the end of the axis are among them."""
+    share = found.rows_by_place(grid.columns)
+    percent, at_end = 100 * float(share.max()), int(share.argmax()) == grid.columns - 1
+    beyond = grid.axis.kind == LOG_ODDS and grid.axis.last >= FARTHEST and at_end
+    return (
+        f"highest bar: {percent:{'.0f' if percent >= 10 else '.2g'}} % of the rows"
+        f"{', with confidences of 0.999999 and above' if beyond else ''}"
+    )
 
 
 def colour_key(lines: list[list[Glyph]], event: bool) -> list[Glyph]:

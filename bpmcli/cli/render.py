@@ -162,24 +162,55 @@ def _rich(table: Table) -> None:
         if at >= 0:
             heading.stylize(style, at, at + len(words))
         console.print(heading)
-    for chosen in _fitting(table, cells, console.width):
+    widths = _widths(table, cells, console.width)
+    for chosen in _fitting(table, widths, console.width):
         drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
         for i in chosen:
             drawn.add_column(
-                Text(printable(table.columns[i])), justify="right" if right[i] else "left", overflow="fold"
-            )
+                Text(printable(table.columns[i])), justify="right" if right[i] else "left", overflow="fold",
+                max_width=widths[i],
+            )  # fmt: skip
         for row, texts in zip(table.rows, cells, strict=True):
-            drawn.add_row(*(Text(texts[i], style="dim" if row[i] is None else "") for i in chosen))
+            drawn.add_row(*(Text(texts[i], style=_style(table.columns[i], row[i])) for i in chosen))
         console.print(drawn)
 
 
-def _fitting(table: Table, cells: Sequence[Sequence[str]], width: int) -> list[list[int]]:
-    """Columns in groups that fit side by side; each repeats the columns that identify a row. Figures never wrap."""
-    widths = [max([len(name), *(len(row[i]) for row in cells)]) + 3 for i, name in enumerate(table.columns)]
+NARROWED = {"input": 32, "verdict": 18}
+"""The widths of these columns in a table that is too wide for the terminal. Their text wraps; figures never do."""
+
+TITLE_STYLES = {
+    "calibrated": "green", "over-confident": "red", "too high": "red", "under-confident": "blue", "too low": "blue",
+}  # fmt: skip
+"""By how the title of a verdict begins; yellow for the others."""
+
+
+def _style(column: str, value: Cell) -> str:
+    """How a terminal shows a cell: verdicts in the colours of the diagram, missing values dimmed."""
+    if value is None:
+        return "dim"
+    if column != "verdict":
+        return ""
+    return next((style for start, style in TITLE_STYLES.items() if str(value).startswith(start)), "yellow")
+
+
+GAP = 3
+"""Spaces between the columns of a table on a terminal."""
+
+
+def _widths(table: Table, cells: Sequence[Sequence[str]], width: int) -> list[int]:
+    """The widths of the columns. Where the whole table is too wide for the terminal, names and verdicts are narrowed."""
+    found = [max([len(name), *(len(row[i]) for row in cells)]) for i, name in enumerate(table.columns)]
+    if sum(found) + GAP * len(found) <= width:
+        return found
+    return [min(wide, NARROWED.get(name, wide)) for wide, name in zip(found, table.columns, strict=True)]
+
+
+def _fitting(table: Table, widths: Sequence[int], width: int) -> list[list[int]]:
+    """Columns in groups that fit side by side; each repeats the columns that identify a row."""
     keys = [0, 1] if list(table.columns[:2]) == ["input", "group"] else [0]
     groups: list[list[int]] = [[*keys]]
     for i in range(len(keys), len(widths)):
-        if len(groups[-1]) > len(keys) and sum(widths[k] for k in groups[-1]) + widths[i] > width:
+        if len(groups[-1]) > len(keys) and sum(widths[k] + GAP for k in [*groups[-1], i]) > width:
             groups.append([*keys])
         groups[-1].append(i)
     return groups

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bpmcli.core.data.sample import Floats
-from bpmcli.core.metrics.axis import Axis, axis_over
+from bpmcli.core.metrics.axis import Axis, axis_over, tick_label
 from bpmcli.core.metrics.reliability import Reliability
 from bpmcli.plots import COLOURS, PLAIN, PictureStyle, looks, picture, shorten
 from bpmcli.plots.panels import DIAGONAL, ROWS, two_storeys
@@ -83,7 +83,7 @@ def _bins(top: Any, found: Reliability, axis: Axis) -> None:
 def frame(top: Any, axis: Axis, event: bool) -> None:
     """The diagonal, the ticks and the names of the axes."""
     top.plot([0, 1], [0, 1], color=DIAGONAL, linewidth=1, linestyle=":", zorder=1, label="perfect calibration")
-    places, labels = axis.share(np.array(axis.ticks)).tolist(), [f"{t:g}" for t in axis.ticks]
+    places, labels = axis.share(np.array(axis.ticks)).tolist(), [tick_label(t) for t in axis.ticks]
     _label_confidences(top, axis)
     top.set_yticks(places, labels)
     top.set_xlim(-0.02, 1.02)
@@ -93,7 +93,7 @@ def frame(top: Any, axis: Axis, event: bool) -> None:
 
 def _label_confidences(panel: Any, axis: Axis) -> None:
     """Ticks of the horizontal axis; many long labels are smaller or turned, so that they do not touch."""
-    labels = [f"{t:g}" for t in axis.ticks]
+    labels = [tick_label(t) for t in axis.ticks]
     digits = sum(map(len, labels))
     font: dict[str, Any] = {} if digits <= MOST_DIGITS else {"fontsize": 7.5}
     turned = {"rotation": 30, "ha": "right"} if digits > 1.5 * MOST_DIGITS else {}

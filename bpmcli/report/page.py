@@ -15,6 +15,9 @@ from bpmcli.errors import UsageError
 from bpmcli.report.svg import diagram
 from bpmcli.tasks.report import Examined
 
+IDENTITY = "identity"
+"""The calibrator that changes nothing."""
+
 WORST_BINS = 3
 """The number of bins that the page names as the place of the error."""
 
@@ -40,9 +43,11 @@ def render_report(models: Sequence[Examined], failures: Sequence[tuple[str, str]
     )
     environment.filters |= {"percent": percent, "figure": figure, "tone": tone}
     ordered = sorted(models, key=_error)
+    tied = ties_with_best([model.record["metrics"]["tce"] for model in ordered])
     folder = common_folder([str(model.record["input"]) for model in models])
     page = environment.get_template("page.html").render(
-        models=[_view(model, place, folder) for place, model in enumerate(ordered, start=1)],
+        models=[_view(model, place, folder, place - 1 in tied) for place, model in enumerate(ordered, start=1)],
+        tied=tied,
         folder=folder,
         failures=failures,
         calibration=calibration,
@@ -69,7 +74,16 @@ def _error(model: Examined) -> tuple[bool, float, str]:
     return value is None, value or 0.0, model.record["input"]
 
 
-def _view(model: Examined, place: int, folder: str) -> dict[str, Any]:
+def ties_with_best(ranked: Sequence[Mapping[str, Any]]) -> set[int]:
+    """Places, counted from 0, whose interval overlaps that of the best; empty if the best stands alone."""
+    best = ranked[0].get("high")
+    if best is None:
+        return set()
+    tied = {i for i, tce in enumerate(ranked) if tce.get("low") is not None and tce["low"] <= best}
+    return tied if len(tied) > 1 else set()
+
+
+def _view(model: Examined, place: int, folder: str, tied: bool) -> dict[str, Any]:
     record = model.record
     event = record["target"] == EVENT
     name = str(record["input"]).removeprefix(folder)
@@ -77,12 +91,14 @@ def _view(model: Examined, place: int, folder: str) -> dict[str, Any]:
     return {
         "id": f"model-{place}",
         "place": place,
+        "tied": tied,
         "record": record,
         "name": name,
         "event": event,
         "verdict": record.get("verdict") or {},
         "tone": tone(record.get("verdict") or {}),
         "sentence": _sentence(record),
+        "remarks": record.get("disagreements", ()),
         "diagram": _markup(diagram(model.reliability, escape(label, quote=True), event)),
         "worst": [] if tone(record.get("verdict") or {}) == "calibrated" else worst_bins(model.reliability.bins),
         "groups": model.groups,
@@ -99,7 +115,8 @@ def _sentence(record: Mapping[str, Any]) -> str:
 def tone(verdict: Mapping[str, Any]) -> str:
     """The colour of a verdict: the name of a style in the page."""
     name = str(verdict.get("name", ""))
-    return next((style for style in ("over-confident", "under-confident", "calibrated") if name.startswith(style)), "")
+    found = [style for style in ("over-confident", "under-confident", "calibrated") if name.startswith(style)]
+    return found[0] if found else "unclear" if name else ""
 
 
 def _markup(text: str) -> Any:
@@ -126,7 +143,21 @@ def repair_table(scores: Sequence[Any]) -> dict[str, Any] | None:
     at = {(s.method, s.score): s for s in scores}
     first = [s for s in scores if s.score == ("nll-all" if "nll-all" in names else "nll")]
     methods = [s.method for s in sorted(first, key=lambda s: (s.value is None, s.value or 0.0))]
-    return {"scores": names, "rows": [(m, [at[m, n] for n in names]) for m in methods]}
+    rows = [(m, [at[m, n] for n in names]) for m in methods]
+    return {"scores": names, "rows": rows, "sentence": gain({s.method: s.value for s in first})}
+
+
+def gain(log_losses: Mapping[str, float | None]) -> str:
+    """What the best calibrator does to the log loss, in a sentence."""
+    known = {method: value for method, value in log_losses.items() if value is not None}
+    before = known.get(IDENTITY)
+    best = min(known, key=lambda method: known[method]) if known else IDENTITY
+    if before is None:
+        return ""
+    if best == IDENTITY or figure(known[best]) == figure(before):
+        return "No calibrator would lower the log loss of these rows."
+    change = f"from {figure(before)} to {figure(known[best])}"
+    return f"The best of them, {best}, would lower the log loss of these rows {change}."
 
 
 def percent(value: float | None, digits: int = 1) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bpmcli.core.data.sample import Floats
-from bpmcli.core.metrics.axis import Axis
+from bpmcli.core.metrics.axis import Axis, tick_label
 from bpmcli.core.metrics.reliability import Reliability
 
 SIDE, LEFT, TOP, BARS, GAP = 360.0, 56.0, 12.0, 72.0, 16.0
@@ -54,8 +54,8 @@ def _frame(places: Places, event: bool) -> Iterator[str]:
     for tick in places.axis.ticks:
         x, y = (float(place(tick)) for place in (places.x, places.y))
         yield f'<path class="grid" d="M{LEFT:g} {y:.1f}H{right:g}M{x:.1f} {TOP:g}V{bottom:g}"/>'
-        yield f'<text class="tick" x="{LEFT - 6:g}" y="{y + 4:.1f}" text-anchor="end">{tick:g}</text>'
-        yield f'<text class="tick" x="{x:.1f}" y="{HEIGHT - 22:g}" text-anchor="middle">{tick:g}</text>'
+        yield f'<text class="tick" x="{LEFT - 6:g}" y="{y + 4:.1f}" text-anchor="end">{tick_label(tick)}</text>'
+        yield f'<text class="tick" x="{x:.1f}" y="{HEIGHT - 22:g}" text-anchor="middle">{tick_label(tick)}</text>'
     yield f'<path class="diagonal" d="M{LEFT:g} {bottom:g}L{right:g} {TOP:g}"/>'
     across, up = ("P(y = 1)", "event rate") if event else ("confidence", "accuracy")
     yield f'<text class="axis" x="{LEFT + SIDE / 2:g}" y="{HEIGHT - 4:g}" text-anchor="middle">{across}</text>'

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from bpmcli.core.data.notices import Notice, notice
+from bpmcli.core.metrics.disagreement import disagreements
 from bpmcli.core.metrics.reliability import Reliability
 from bpmcli.core.metrics.verdict import verdict
 from bpmcli.errors import DataError
@@ -44,7 +45,12 @@ class ExamineFile:
         groups: Sequence[Any] = ()
         if self.by_group:
             groups = self.by_group.measure(item.path, loaded.rows, (), {})
-        whole.record["verdict"] = verdict(effective_sample(loaded.rows)[0], loaded.rows.target)._asdict()
+        sample = effective_sample(loaded.rows)[0]
+        found = verdict(sample, loaded.rows.target)
+        values = {name: one["value"] for name, one in whole.record["metrics"].items()}
+        whole.record["verdict"] = found._asdict()
+        if self.measure.metrics.p == 1.0:
+            whole.record["disagreements"] = disagreements(sample, values, found.low, found.high, self.measure.metrics)
         repairs, notices = self._repairs(item)
         return Examined(whole.record, whole.diagram, [g.record for g in groups], repairs, whole.notices + notices)
 

@@ -155,7 +155,12 @@ def test_ties_are_named_as_a_cause():
     assert sentence.startswith("ece = 0.0300 lies below the interval of tce: only 20 different confidences occur")
     smooth = sample_from_confidences(rng.random(4000), hits)
     (sentence,) = disagreements(smooth, {"ece": 0.03}, 0.0376, 0.0616, MetricOptions())
-    assert sentence.endswith("over- and under-confidence cancel within bins.")
+    assert sentence.endswith("over- and under-confidence at neighbouring confidences cancel.")
+    # Kernels do not cut through ties.
+    values = {"ece": 0.03, "ece-sweep": 0.03, "smece": 0.02, "ls-ece": 0.05}
+    first, second = disagreements(sample, values, 0.0376, 0.0616, MetricOptions())
+    assert first.startswith("ece = 0.0300 and ece-sweep = 0.0300 lie below the interval of tce: only 20 different")
+    assert second.startswith("smece = 0.0200 lies below the interval of tce: over- and under-confidence at")
 
 
 def test_disagreements_name_their_cause():
@@ -173,6 +178,19 @@ def test_disagreements_name_their_cause():
     (sentence,) = disagreements(sample, noisy, 0.0, 0.02, options)
     assert sentence.startswith("ece = 0.0500 and ece-sweep = 0.0400 lie above")
     assert disagreements(sample, {**noisy, "ece-debiased": 0.05}, 0.0, 0.02, options) == []
+    (sentence,) = disagreements(sample, {**noisy, "smece": 0.03, "ls-ece": 0.01}, 0.0, 0.02, options)
+    assert sentence == (
+        "ece = 0.0500, ece-sweep = 0.0400 and smece = 0.0300 lie above the interval of tce: they count noise as error, "
+        "which ece-debiased does not."
+    )
+
+
+def test_differences_that_do_not_show_are_not_mentioned():
+    """Saturated rows that are all correct: the interval begins at 2e-16."""
+    sample = sample_from_confidences(np.ones(100), np.ones(100))
+    values = dict.fromkeys(("ece", "ks", "tce-bpm", "smece"), 0.0)
+    assert disagreements(sample, values, 2e-16, 0.01, MetricOptions()) == []
+    assert len(disagreements(sample, values, 6e-5, 0.01, MetricOptions())) > 0
 
 
 def test_the_beta_density_is_blamed_only_if_the_confidences_themselves_agree():

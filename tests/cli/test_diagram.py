@@ -93,6 +93,26 @@ def test_saturated_rows_get_ticks_in_log_odds():
     assert "0.999" in text
 
 
+@pytest.mark.parametrize(
+    ("hits", "words"),
+    [([1] * 100, "highest bar: 100 % of the rows, with confidences of 0.999999 and above"), ([1, 0] * 50, "0.99999")],
+)
+def test_confidences_of_one_have_a_labelled_axis(hits, words):
+    text = plain(draw(reliability(sample_from_confidences(np.ones(100), hits)), 80))
+    assert words in " ".join(text.split())
+    assert " 0.9999 " in text
+    bars = next(line for line in text.splitlines() if line.startswith("   rows"))
+    assert bars.rstrip().endswith("█")
+    assert len(bars.rstrip()) == 80
+
+
+def test_small_probabilities_have_no_exponents():
+    s = np.concatenate([np.full(50, 1e-6), np.full(50, 0.2)])
+    text = plain(draw(reliability(sample_from_confidences(s, np.arange(100) % 10 == 0), axis=LOG_ODDS), 120))
+    assert "0.00001" in text
+    assert "e-" not in text
+
+
 def test_event_wording():
     text = plain(draw(rows(0.0), 80, event=True))
     assert "event rate against P(y = 1)" in text

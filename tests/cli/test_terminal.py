@@ -54,6 +54,32 @@ def test_a_terminal_breaks_notes_at_words(narrow: None, monkeypatch: pytest.Monk
     assert coloured.count("\033[33mnote:\033[0m") == 1
 
 
+def test_a_wide_ranking_wraps_verdicts_and_names_but_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("COLUMNS", "80"), ("NO_COLOR", ""), ("TERM", "xterm-256color")):
+        monkeypatch.setenv(name, value)
+    out = Terminal()
+    monkeypatch.setattr("sys.stdout", out)
+    columns = ["input", "rank", "tied", "verdict", "tce", "tce low", "tce high"]
+    titles = ["miscalibrated, direction not clear", "calibrated", "over-confident", "too low above 0.7"]
+    long = "a_model_whose_name_is_longer_than_all.npz"
+    rows = [[long, i, False, title, 0.12345, 0.1, 0.2] for i, title in enumerate(titles)]
+    render.show("table", render.Table(columns, rows), {})
+    shown = out.getvalue()
+    head = next(line for line in shown.splitlines() if "rank" in line)
+    assert "verdict" in head
+    assert "tce" in head  # the first block has the figure that the ranking is about
+    for number, colour in (
+        ("33", "miscalibrated,"),
+        ("32", "calibrated"),
+        ("31", "over-confident"),
+        ("34", "too low above 0.7"),
+    ):
+        assert f"\033[{number}m{colour}" in shown
+    monkeypatch.setenv("NO_COLOR", "1")
+    render.show("table", render.Table(columns, rows[:1]), {})
+    assert long in out.getvalue()  # without a terminal's colours nothing wraps
+
+
 def test_blocks_of_a_split_table_repeat_input_and_group(narrow: None, monkeypatch: pytest.MonkeyPatch) -> None:
     metrics = [f"metric-{i}" for i in range(6)]
     rows = [["a.npz", group, *[0.5] * 6] for group in ("north", "south")]

@@ -119,6 +119,66 @@ def test_groups_and_repairs(run):
         assert expected in text
 
 
+@pytest.mark.parametrize(
+    ("intervals", "tied"),
+    [
+        ([(0.0, 0.02), (0.02, 0.04), (0.03, 0.05)], {0, 1}),
+        ([(0.0, 0.02), (0.021, 0.04)], set()),  # the best stands alone
+        ([(None, None), (0.0, 0.1)], set()),
+        ([(0.0, 0.1), (None, None)], set()),
+    ],
+)
+def test_ties_with_the_best_model(intervals, tied):
+    assert page.ties_with_best([{"low": low, "high": high} for low, high in intervals]) == tied
+
+
+def test_ties_are_marked_and_explained(run):
+    for seed, name in enumerate("ab"):
+        rows(f"{name}.csv", seed)
+    run("report", "a.csv", "b.csv", "-o", "tied.html", *FAST)
+    assert "~ its interval overlaps that of the best model" in Path("tied.html").read_text()
+    run("report", OVER, GOOD, "-o", "clear.html", *FAST)
+    assert "overlaps" not in Path("clear.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("losses", "words"),
+    [
+        ({"identity": 0.9, "beta": 0.4, "bpm": 0.5, "matrix": None}, "beta, would lower the log loss of these rows from 0.9000 to 0.4000."),
+        ({"identity": 0.4, "beta": 0.5}, "No calibrator would lower the log loss of these rows."),
+        ({"identity": 0.4, "beta": 0.39999}, "No calibrator would lower the log loss of these rows."),
+        ({"identity": None, "beta": 0.5}, ""),
+        ({}, ""),
+    ],
+)  # fmt: skip
+def test_what_the_best_calibrator_would_gain(losses, words):
+    assert page.gain(losses).endswith(words)
+    assert bool(page.gain(losses)) == bool(words)
+
+
+def test_events_are_worded_as_events(run):
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0, 0.6, 400)
+    lines = [f"{a:.4f},{int(b)},x" for a, b in zip(p, rng.random(400) < p / 2, strict=True)]
+    Path("e.csv").write_text("\n".join(["prob,label,site", *lines]) + "\n")
+    run("report", "e.csv", "--event", "--by", "site", "-o", "e.html", *FAST)
+    text = Path("e.html").read_text()
+    for words in ("how often the event happens", "and the event happens", ">event rate<", ">mean P(y = 1)<"):
+        assert words in text
+    for words in ("is right", "are right", "says"):
+        assert words not in text
+
+
+def test_metrics_that_disagree_are_explained_on_the_page(run):
+    rng = np.random.default_rng(0)
+    s = rng.random(3000)
+    with Path("w.csv").open("w") as out:
+        out.write("confidence,hit\n")
+        out.writelines(f"{a},{int(b)}\n" for a, b in zip(s, rng.random(3000) < 0.5, strict=True))
+    run("report", "w.csv", "-o", "w.html", *FAST)
+    assert "over- and under-confidence cancel in it." in Path("w.html").read_text()
+
+
 def test_an_input_that_cannot_be_read_is_named_on_the_page(run):
     rows("a.csv")
     Path("bad.csv").write_text("confidence,hit\n2.5,1\n")

@@ -15,7 +15,8 @@ from bpmcli.core.compare.cross_validation import fold_numbers
 from bpmcli.core.data.row_order import canonical_order
 from bpmcli.core.data.rows import Rows, SummarisedRows
 from bpmcli.core.data.sample import BARE_LIMIT, LOG_ODDS_LIMIT, Floats, Ints, Sample, sample_from_log_odds
-from bpmcli.core.metrics.verdict import Verdict, in_brief, verdict
+from bpmcli.core.metrics.verdict import Verdict, verdict
+from bpmcli.core.metrics.verdict_words import in_brief
 from bpmcli.errors import BpmError
 
 FOLDS = 5

@@ -128,7 +128,7 @@ def scheme_counts(
         bins = (max(3, n // ROWS_PER_BIN[1]), n // ROWS_PER_BIN[0])
         if bins[1] < 3:
             raise FitError(
-                f"{n} rows are too few for the paper's fit: it needs three bins of 20 rows",
+                f"{n} {'row is' if n == 1 else 'rows are'} too few for the paper's fit: it needs three bins of 20 rows",
                 "give at least 60 rows, or choose the bin counts with --bins LO:HI",
             )
         if capped:

@@ -20,7 +20,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     ),
     "saturated": (
         "{count} {confidences} {are} exactly 0 or 1 in float64; their log-odds were clipped",
-        "give logits or the probabilities of all classes, which still differ",
+        "give logits, which still differ (or the probabilities of all classes, if these are bare confidences)",
     ),
     "classes-unchecked": (
         "the calibration of single classes was not checked, because there are {count} scores",

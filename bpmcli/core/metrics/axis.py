@@ -16,6 +16,9 @@ EXTREME = 0.01
 FARTHEST = 13.8
 """The log-odds axis ends where 1 − s is one in a million; rows beyond count as rows at its end."""
 
+SHORTEST = 7.0
+"""The log-odds axis is at least this long, so that it has ticks."""
+
 LOG_ODDS_TICKS = (0.00001, 0.0001, 0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
 
 
@@ -53,14 +56,20 @@ def axis_over(kind: str, seen: Floats) -> Axis:
     """The axis of this kind that shows all these probabilities."""
     if kind == LOG_ODDS:
         placed = np.clip(logit(seen), -FARTHEST, FARTHEST)
-        first = float(placed.min())
-        last = max(float(placed.max()), first + 1.0)
+        first, last = float(placed.min()), float(placed.max())
+        if last - first < SHORTEST:  # show more of the side towards 0.5
+            first, last = (last - SHORTEST, last) if first + last > 0 else (first, first + SHORTEST)
         at = logit(np.array(LOG_ODDS_TICKS))
         inside = (at >= first - 0.2) & (at <= last + 0.2)
         return Axis(kind, first, last, tuple(t for t, shown in zip(LOG_ODDS_TICKS, inside, strict=True) if shown))
     first = min(float(np.floor(10 * seen.min() + 1e-9)) / 10, 0.9)
     step = 1 if first > 0.35 else 2
     return Axis(kind, first, 1.0, tuple(t / 10 for t in range(0, 11, step) if t / 10 >= first - 1e-9))
+
+
+def tick_label(tick: float) -> str:
+    """A tick as text, without an exponent."""
+    return f"{tick:.5f}".rstrip("0").rstrip(".") if tick else "0"
 
 
 def logit(probabilities: Floats) -> Floats:

@@ -5,14 +5,15 @@
 - **tce-bpm** integrates over a Beta distribution of confidence. If the value with the confidences themselves
   (`--density empirical`) lies inside the interval, the Beta distribution is the cause; otherwise its curve is.
 - **ks** adds signed gaps, so over- and under-confidence cancel, and it can only lie below.
-- **ece, ece-sweep** count noise as error. Noise is the cause if ece lies above the interval and ece-debiased does not.
-  If they lie below, gaps of opposite signs cancel within bins. Where most rows are tied, the ties are the cause:
-  equal-mass bins cut through rows with the same confidence and join parts of neighbouring confidences.
+- **ece, ece-sweep, smece, ls-ece** count noise as error. Noise is the cause if they lie above the interval and
+  ece-debiased does not. If they lie below, gaps of opposite signs cancel within a bin or a kernel's width. Where most
+  rows are tied, the ties are the cause: equal-mass bins cut through rows with the same confidence and join parts of
+  neighbouring confidences.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,15 @@ from bpmcli.core.metrics.verdict import verdict
 
 ROWS_PER_TIE = 10
 """With at least this many rows per distinct confidence, most rows count as tied."""
+
+VISIBLE = 0.00005
+"""Smaller differences do not show in four decimals."""
+
+NOISY = ("ece", "ece-sweep", "smece", "ls-ece")
+"""Metrics that count noise as error."""
+
+CUT_TIES = ("ece", "ece-sweep")
+"""Metrics whose bins may cut through rows of the same confidence."""
 
 
 def answer(sample: Sample, target: str, measured: dict[str, Any], options: MetricOptions) -> dict[str, Any]:
@@ -46,12 +56,13 @@ def disagreements(
 
     `values` are the metrics that were measured, `low` and `high` the limits of the interval.
     """
-    outside = {name: value for name, value in values.items() if value is not None and not low <= value <= high}
+    known = {name: value for name, value in values.items() if value is not None}
+    outside = {name: value for name, value in known.items() if not low - VISIBLE < value < high + VISIBLE}
     return [
         *_tce_bpm(sample, outside, low, high, options),
         *_ks(outside, low),
         *_noise(outside, values, high),
-        *_within_bins(sample, outside, low),
+        *_cancelled(sample, outside, low),
     ]
 
 
@@ -78,24 +89,31 @@ def _ks(outside: Mapping[str, float], low: float) -> Iterator[str]:
 
 def _noise(outside: Mapping[str, float], values: Mapping[str, float | None], high: float) -> Iterator[str]:
     debiased = values.get("ece-debiased")
-    above = [name for name in ("ece", "ece-sweep") if outside.get(name, high) > high]
+    above = [name for name in NOISY if outside.get(name, high) > high]
     if above and debiased is not None and debiased <= high:
-        found = " and ".join(f"{name} = {outside[name]:.4f}" for name in above)
-        verb = "lie" if len(above) > 1 else "lies"
-        yield f"{found} {verb} above the interval of tce: noise within bins counts as error; ece-debiased corrects it."
-
-
-def _within_bins(sample: Sample, outside: Mapping[str, float], low: float) -> Iterator[str]:
-    below = [name for name in ("ece", "ece-sweep") if outside.get(name, low) < low]
-    if not below:
-        return
-    found = " and ".join(f"{name} = {outside[name]:.4f}" for name in below)
-    verb = "lie" if len(below) > 1 else "lies"
-    distinct = 1 + int(np.count_nonzero(np.diff(sample.log_odds)))
-    if distinct * ROWS_PER_TIE <= sample.n:
+        verb, count = ("lie", "they count") if len(above) > 1 else ("lies", "it counts")
         yield (
-            f"{found} {verb} below the interval of tce: only {distinct} different confidences occur, and bins that cut "
-            "through such ties join neighbouring ones, whose errors cancel."
+            f"{_listed(outside, above)} {verb} above the interval of tce: {count} noise as error, which ece-debiased "
+            "does not."
         )
-    else:
-        yield f"{found} {verb} below the interval of tce: over- and under-confidence cancel within bins."
+
+
+def _cancelled(sample: Sample, outside: Mapping[str, float], low: float) -> Iterator[str]:
+    below = [name for name in NOISY if outside.get(name, low) < low]
+    distinct = 1 + int(np.count_nonzero(np.diff(sample.log_odds)))
+    tied = [name for name in below if name in CUT_TIES] if distinct * ROWS_PER_TIE <= sample.n else []
+    why = (
+        f"only {distinct} different confidences occur, and bins that cut through such ties join neighbouring ones, "
+        "whose errors cancel"
+    )
+    smooth = [name for name in below if name not in tied]
+    for names, cause in ((tied, why), (smooth, "over- and under-confidence at neighbouring confidences cancel")):
+        if names:
+            verb = "lie" if len(names) > 1 else "lies"
+            yield f"{_listed(outside, names)} {verb} below the interval of tce: {cause}."
+
+
+def _listed(values: Mapping[str, float], names: Sequence[str]) -> str:
+    """For example: ece = 0.0131, ece-sweep = 0.0131 and smece = 0.0124."""
+    found = [f"{name} = {values[name]:.4f}" for name in names]
+    return " and ".join(filter(None, [", ".join(found[:-1]), found[-1]]))

@@ -27,10 +27,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bpmcli.core.curves.averaged.cells import Cells, cell_starts
-from bpmcli.core.curves.averaged.explain import short_confidence
 from bpmcli.core.curves.averaged.tce import MatchedCurve, tce_averaged, tce_interval, unbiased_curve
 from bpmcli.core.data.sample import Floats, Sample, sigmoid
 from bpmcli.core.metrics.calibration_test import calibration_p_value
+from bpmcli.core.metrics.verdict_words import short_title, whole_sentence
 from bpmcli.record import Record
 
 LEVEL = 0.95
@@ -52,8 +52,6 @@ NAMES = (
     "too-few-rows",
 )  # fmt: skip
 """The closed list."""
-
-EVENT = "event"
 
 
 class Where(NamedTuple):
@@ -139,12 +137,12 @@ def verdict(sample: Sample, target: str = "top-label", seed: int = 0) -> Verdict
         where = _where(cells, gaps)
     else:
         name = "too-few-rows" if high > TOO_WIDE else "calibrated"
-    title = _title(name, crossing, target)
+    title = short_title(name, crossing, target)
     found = Verdict(
         name, title, "", sample.mean_confidence, sample.accuracy, value, low, high, LEVEL, floor, p_value, crossing,
         None if where is None else where.asdict(),
     )  # fmt: skip
-    return found._replace(sentence=_sentence(found, sample, where, target))
+    return found._replace(sentence=whole_sentence(found, sample.n, target))
 
 
 def _direction(sample: Sample, matched: MatchedCurve, gaps: Floats, seed: int) -> tuple[str, float | None]:
@@ -214,78 +212,3 @@ def _where(cells: Cells, gaps: Floats) -> Where | None:
         float(s[best]), float(s[end - 1]), float(errors[best:end].sum()) / total,
         float(mass_before[end] - mass_before[best]) / rows, "over" if inside < 0 else "under",
     )  # fmt: skip
-
-
-def _title(name: str, crossing: float | None, target: str) -> str:
-    words = {"over-confident": "over-confident", "under-confident": "under-confident", "calibrated": "calibrated",
-             "too-few-rows": "too few rows to tell", "mixed": "miscalibrated, direction not clear"}  # fmt: skip
-    if target == EVENT:
-        words |= {"over-confident": "too high", "under-confident": "too low"}
-    if crossing is None:
-        return words[name]
-    return f"{words[name.removesuffix('-above')]} above {short_confidence(crossing)}"
-
-
-def in_brief(found: Verdict, rows: float, target: str = "top-label") -> str:
-    """The verdict in half a sentence, for saying two of them side by side."""
-    opening = _opening(found, rows, target)
-    return (
-        f"{opening[0].lower()}{opening[1:]}; it {_means(found, target)}; calibration error (tce) {_points(found.tce)} "
-        f"points, {100 * found.level:.0f} % interval {_points(found.low)} to {_points(found.high)}"
-    )
-
-
-def _opening(v: Verdict, rows: float, target: str) -> str:
-    """The verdict itself, in words."""
-    event = target == EVENT
-    opening = {
-        "calibrated": f"Calibrated as far as {rows:,} rows can tell",
-        "too-few-rows": f"Too few rows to tell: {rows:,} rows cannot exclude an error of {_points(v.high)} points",
-        "mixed": f"Miscalibrated, but {rows:,} rows do not show one clear direction",
-    }.get(v.name)
-    if opening is not None:
-        return opening
-    first, other = ("over", "under") if v.name.startswith("over") else ("under", "over")
-    word = {"over": "too high" if event else "over-confident", "under": "too low" if event else "under-confident"}
-    opening = ("probabilities are " if event else "") + word[first]
-    if v.crossing is not None:
-        opening = f"{opening} above {short_confidence(v.crossing)} and {word[other]} below"
-    return opening[0].upper() + opening[1:]
-
-
-def _means(v: Verdict, target: str) -> str:
-    if target == EVENT:
-        return f"predicts {_percent(v.says)} % and the event happens {_percent(v.right)} % of the time"
-    return f"says {_percent(v.says)} % and is right {_percent(v.right)} % of the time"
-
-
-def _sentence(v: Verdict, sample: Sample, where: Where | None, target: str) -> str:
-    """The verdict as two or three plain sentences."""
-    joint = ". It" if v.name == "too-few-rows" else ": it"
-    sentence = (
-        f"{_opening(v, sample.n, target)}{joint} {_means(v, target)}. Calibration error (tce) {_points(v.tce)} points, "
-        f"{100 * v.level:.0f} % interval {_points(v.low)} to {_points(v.high)}; a perfectly calibrated model would "
-        f"score about {_points(v.noise_floor)}."
-    )
-    return sentence + ("" if where is None else f" {_place(where)}")
-
-
-def _place(where: Where) -> str:
-    first, last = short_confidence(where.low), short_confidence(where.high)
-    place = f"at confidence {first}" if first == last else f"between confidence {first} and {last}"
-    share = "Half" if where.share < 0.525 else f"{_percent(where.share)} %"
-    return f"{share} of the error is {place}, where {_percent(where.rows)} % of the rows are."
-
-
-def _percent(share: float) -> str:
-    """One decimal, and near 0 and 100 % as many as it takes to differ from these."""
-    value = 100 * share
-    if 0 < min(value, 100 - value) < 0.05:
-        return f"{value:.3f}"
-    return f"{value:.1f}"
-
-
-def _points(error: float) -> str:
-    """Percentage points: one decimal, and two digits where that would be 0.0."""
-    value = 100 * error
-    return f"{value:.1f}" if value >= 0.095 or value == 0 else f"{value:.2g}"

@@ -11,7 +11,9 @@ import pytest
 from bpmcli.core.curves.averaged.cells import Cells
 from bpmcli.core.data.sample import sample_from_confidences, sample_from_log_odds
 from bpmcli.core.metrics import verdict as module
-from bpmcli.core.metrics.verdict import Verdict, Where, in_brief
+from bpmcli.core.metrics import verdict_words as words_of
+from bpmcli.core.metrics.verdict import Verdict, Where
+from bpmcli.core.metrics.verdict_words import in_brief, short_title, whole_sentence
 
 WHERE = Where(0.6, 0.8, 0.5, 0.25, "over")
 
@@ -166,7 +168,7 @@ def test_the_smallest_range_with_half_of_the_error():
     ],
 )
 def test_titles(name, crossing, target, title):
-    assert module._title(name, crossing, target) == title
+    assert short_title(name, crossing, target) == title
 
 
 @pytest.mark.parametrize(
@@ -186,30 +188,35 @@ def test_titles(name, crossing, target, title):
     ],
 )
 def test_openings(found, target, words):
-    assert module._opening(found, 1200, target) == words
+    assert words_of._opening(found, 1200, target) == words
     brief = in_brief(found, 1200, target)
     assert brief.startswith(words[0].lower() + words[1:] + "; it ")
     assert brief.endswith("calibration error (tce) 10.0 points, 95 % interval 5.0 to 15.0")
 
 
 def test_sentences():
-    sample = sample_from_confidences(np.full(1200, 0.9), np.arange(1200) % 5 > 0)
-    assert module._sentence(made(), sample, WHERE, "top-label") == (
+    assert whole_sentence(made(where=WHERE.asdict()), 1200, "top-label") == (
         "Over-confident: it says 90.0 % and is right 80.0 % of the time. Calibration error (tce) 10.0 points, "
         "95 % interval 5.0 to 15.0; a perfectly calibrated model would score about 1.0. "
         "Half of the error is between confidence 0.6 and 0.8, where 25.0 % of the rows are."
     )
-    assert module._sentence(made("too-few-rows"), sample, None, "event").startswith(
+    assert whole_sentence(made("too-few-rows"), 1200, "event").startswith(
         "Too few rows to tell: 1,200 rows cannot exclude an error of 15.0 points. "
         "It predicts 90.0 % and the event happens 80.0 % of the time. Calibration"
     )
-    assert module._sentence(made(), sample, None, "top-label").endswith("about 1.0.")
+    assert whole_sentence(made(), 1200, "top-label").endswith("about 1.0.")
+    assert whole_sentence(made("too-few-rows"), 1, "top-label").startswith("Too few rows to tell: 1 row cannot")
 
 
 def test_places():
-    assert "Half of the error is at confidence 0.6, where" in module._place(WHERE._replace(high=0.6))
-    assert module._place(WHERE._replace(share=0.52)).startswith("Half of")
-    assert module._place(WHERE._replace(share=0.525)).startswith("52.5 % of")
+    def place(**changed: Any) -> str:
+        return words_of._place(WHERE._replace(**changed).asdict())
+
+    assert "Half of the error is at confidence 0.6, where" in place(high=0.6)
+    assert place(share=0.52).startswith("Half of")
+    assert place(share=0.525).startswith("52.5 % of")
+    assert place(high=0.6, share=1.0, rows=1.0) == "All rows are at confidence 0.6."
+    assert place(share=1.0, rows=1.0).startswith("100.0 % of the error is between")
 
 
 @pytest.mark.parametrize(
@@ -217,11 +224,30 @@ def test_places():
     [(0.5, "50.0"), (0.0, "0.0"), (1.0, "100.0"), (0.0004, "0.040"), (0.9997, "99.970"), (0.0006, "0.1"), (0.999, "99.9")],
 )  # fmt: skip
 def test_percentages_differ_from_0_and_100(share, shown):
-    assert module._percent(share) == shown
+    assert words_of._percent(share) == shown
 
 
 @pytest.mark.parametrize(
-    ("error", "shown"), [(0.0, "0.0"), (0.05, "5.0"), (0.12345, "12.3"), (0.0004321, "0.043"), (0.00095, "0.1"), (0.00094, "0.094")]
+    ("tce", "low", "high", "shown"),
+    [
+        (0.05, 0.04, 0.12345, "5.0 points, 95 % interval 4.0 to 12.3"),
+        (0.008, 0.0, 0.01, "0.8 points, 95 % interval 0.0 to 1.0"),
+        (0.00216, 0.00036, 0.0036, "0.22 points, 95 % interval 0.04 to 0.36"),  # two digits of the upper limit
+        (0.006, 0.0004, 0.0101, "0.60 points, 95 % interval 0.04 to 1.01"),  # a lower limit that is not 0
+        (0.006, 0.0005, 0.0101, "0.6 points, 95 % interval 0.1 to 1.0"),
+        (0.006, 0.00003, 0.0101, "0.600 points, 95 % interval 0.003 to 1.010"),
+        (0.006, 0.000004, 0.0101, "0.6 points, 95 % interval 0.0 to 1.0"),  # too small for any number of decimals
+        (0.0000087, 0.0, 0.0009, "0.001 points, 95 % interval 0.000 to 0.090"),
+        (0.0, 0.0, 0.0, "0.000 points, 95 % interval 0.000 to 0.000"),
+    ],
+)
+def test_the_error_and_its_limits_have_the_same_number_of_decimals(tce, low, high, shown):
+    assert words_of._error(made(tce=tce, low=low, high=high)) == shown
+
+
+@pytest.mark.parametrize(
+    ("floor", "decimals", "shown"),
+    [(0.01, 1, "1.0"), (0.00066, 1, "0.1"), (0.0004, 1, "0.04"), (0.0004, 2, "0.04"), (0.00002, 1, "0.002"), (2e-10, 1, "0")],
 )  # fmt: skip
-def test_points_have_two_digits_where_one_decimal_would_be_zero(error, shown):
-    assert module._points(error) == shown
+def test_the_score_of_a_calibrated_model_keeps_a_digit(floor, decimals, shown):
+    assert words_of._small(floor, decimals) == shown
