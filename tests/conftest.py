@@ -20,6 +20,7 @@ import typer
 
 from bpmcli.cli import main
 from bpmcli.core.compare import before_after
+from bpmcli.core.curves.averaged import tce
 from bpmcli.core.metrics import disagreement
 from bpmcli.tasks import report
 
@@ -34,6 +35,7 @@ def pytest_configure() -> None:
 
     _build_commands_once()
     _judge_rows_once()
+    _fit_curves_once()
 
 
 def _build_commands_once() -> None:
@@ -65,6 +67,23 @@ def _judge_rows_once() -> None:
     for module in (disagreement, before_after, report):
         assert module.verdict is judge
         module.verdict = remembered
+
+
+def _fit_curves_once() -> None:
+    """Every verdict, and every `tce` without an interval, fits the averaged curve, and most tests use the same rows.
+
+    Only the metric remembers its fits: calibrators and tests of `fit_mixture` itself call the function as it is.
+    """
+    fit, fitted = tce.fit_mixture, {}
+
+    def remembered(cells: Any, *arguments: Any) -> Any:
+        values = cells._asdict().values()
+        key = (*(value.tobytes() if isinstance(value, np.ndarray) else value for value in values), *arguments)
+        if key not in fitted:
+            fitted[key] = fit(cells, *arguments)
+        return fitted[key]
+
+    tce.fit_mixture = remembered
 
 
 @dataclass(frozen=True)

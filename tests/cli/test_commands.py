@@ -406,15 +406,15 @@ def test_nan_rows_can_be_skipped(run):
 
 def test_noise_floor_brackets_a_calibrated_model(run):
     run("simulate", "--curve", "identity", "--beta", "2,0.5", "-n", 1500, "-o", "calibrated.npz")
-    record = json.loads(run("metrics", "calibrated.npz", "--noise-floor", "--noise-runs", 60, "--format", "json").out)[
+    record = json.loads(run("metrics", "calibrated.npz", "--noise-floor", "--noise-runs", 30, "--format", "json").out)[
         "results"
     ][0]
     for name, floor in record["noise_floor"].items():
         assert 0 < floor["mean"] < floor["high"], name
         assert floor["p_value"] > 0.01, name
-    ran = run("metrics", VAL, "--noise-floor", "--noise-runs", 60, "--format", "json")
+    ran = run("metrics", VAL, "--noise-floor", "--noise-runs", 30, "--format", "json")
     over = json.loads(ran.out)["results"][0]
-    assert over["noise_floor"]["ece"]["p_value"] == pytest.approx(1 / 61)
+    assert over["noise_floor"]["ece"]["p_value"] == pytest.approx(1 / 31)
 
 
 def test_bins_table(run):

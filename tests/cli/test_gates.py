@@ -120,7 +120,7 @@ def model(path: str, n: int = 1500, slope: float = 1.0, seed: int = 0, order: ob
     return path
 
 
-GATE = ("--max-increase", "tce=0.005", "--gate-confidence", 0.95, "--resamples", 50)
+GATE = ("--max-increase", "tce=0.005", "--gate-confidence", 0.95, "--resamples", 30)
 KS = ("-m", "ks")
 KS_GATE = ("--max-increase", "ks=0.005", "--gate-confidence", 0.95, "--resamples", 20)
 """Which rows are paired does not depend on the metric, and ks is quick."""

@@ -214,8 +214,8 @@ def test_an_interrupted_local_cluster_goes_quietly(tmp_path, number, said, delay
     """Interrupted at the start and during the work; the interrupt reaches the workers too, as from a terminal."""
     pytest.importorskip("distributed")
     rng = np.random.default_rng(0)
-    np.savez(tmp_path / "a.npz", logits=rng.random((200_000, 100), dtype=np.float32), labels=np.zeros(200_000, int))
-    for i in range(40):
+    np.savez(tmp_path / "a.npz", logits=rng.random((50_000, 100), dtype=np.float32), labels=np.zeros(50_000, int))
+    for i in range(160):
         (tmp_path / f"{i}.npz").symlink_to("a.npz")
     command = [sys.executable, "-m", "bpmcli", "metrics", ".", "--summary", "--engine", "dask", "-j", "2", "-q"]
     env = {k: v for k, v in os.environ.items() if k != "BPMCLI_DEBUG"}

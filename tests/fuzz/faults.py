@@ -161,7 +161,7 @@ def cut_while_read() -> Iterator[str]:
         lambda t: separated(Random(2), t, True),
         lambda t: json_lines(Random(2), t, True),
     ]
-    table = many_rows(10_000)
+    table = many_rows(4_000)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         parameters(folder)
@@ -226,14 +226,14 @@ def full_disk() -> Iterator[str]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         parameters(folder)
-        (folder / "a.parquet").write_bytes(parquet(Random(3), many_rows(12_000), True)[1])
+        (folder / "a.parquet").write_bytes(parquet(Random(3), many_rows(4_000), True)[1])
         commands = [["apply", "p.json", "a.parquet", "-o", f"o{suffix}"] for suffix in SUFFIXES]
         commands += [
             ["apply", "p.json", "a.parquet", "-o", f"file://{folder}/u{suffix}"] for suffix in (".csv", ".npz")
         ]
         commands += [
-            ["simulate", "D1", "-n", "20000", "-o", "s.csv"],
-            ["simulate", "D1", "-n", "20000", "-o", "s.parquet"],
+            ["simulate", "D1", "-n", "6000", "-o", "s.csv"],
+            ["simulate", "D1", "-n", "6000", "-o", "s.parquet"],
         ]
         commands += [
             ["summarize", "a.parquet", "-o", "cells.parquet"],

@@ -68,7 +68,7 @@ def damaged_arrow(offset: int) -> None:
     Path("a.arrow").write_bytes(data[:at] + struct.pack("<i", offset) + data[at + 4 :])
 
 
-@pytest.mark.parametrize("offset", [2_000_000_000, 5000, -7])
+@pytest.mark.parametrize("offset", [5000, -7])  # 2,000,000,000: fuzz/findings/test_resources.py
 @pytest.mark.parametrize(
     "command", [["metrics", "a.arrow", "--by", "site"], ["apply", "p.json", "a.arrow", "-o", "x.csv"]]
 )

@@ -66,7 +66,7 @@ def test_interval_and_p_value_never_contradict_each_other():
 
 def test_tce_is_compared_with_few_refits():
     worse, better = models(500)
-    (found,) = paired_differences(worse, better, ["tce"], MetricOptions(), runs=100)
+    (found,) = paired_differences(worse, better, ["tce"], MetricOptions(), runs=40)
     assert found.high is not None
     assert found.high < 0
     assert found.p_value is not None
