@@ -109,6 +109,29 @@ def _harm(results: Results, names: list[str]) -> None:
         print(f"  {name:32} {float((ratio > 1.05).mean()):.3f}  {ratio.max():.3f}")
 
 
+SAME_METHOD = [
+    ("temperature", "TS"), ("ets", "ETS"), ("vector", "VS"), ("matrix", "MS"), ("structured-vector", "SVS"),
+    ("structured-matrix", "SMS"), ("averaged-matrix", "SMS"),
+]  # fmt: skip
+"""Methods of ours and the same in probmetrics; `averaged-matrix` beside the best of them."""
+
+
+def _fit_times(results: Results, names: list[str]) -> None:
+    """Processor seconds of a fit: the medians over the experiments, and the median of their ratios."""
+    pairs = [(ours, theirs) for ours, theirs in SAME_METHOD if ours in names and theirs in names]
+    if not pairs:
+        return
+    print("\nprocessor seconds of a fit, median over the experiments\n")
+    print("| method | seconds | in probmetrics | seconds there | median ratio | faster in |")
+    print("|---|--:|---|--:|--:|--:|")
+    for ours, theirs in pairs:
+        table = loss_table(results, [ours, theirs], "fit_s")
+        table = table[np.isfinite(table).all(axis=1)]
+        ratio, (own, other) = table[:, 1] / np.maximum(table[:, 0], 1e-9), np.median(table, axis=0)
+        share = float((table[:, 0] < table[:, 1]).mean())
+        print(f"| {ours} | {own:.4f} | {theirs} | {other:.4f} | {np.median(ratio):.1f} | {100 * share:.0f} % |")
+
+
 def print_report(results: Results, names: list[str], pool: list[str], ours: list[str]) -> None:
     """Leaderboard, head-to-head of our averaged methods, and the harm done, for two and for several classes."""
     for title, chosen in (
@@ -125,6 +148,7 @@ def print_report(results: Results, names: list[str], pool: list[str], ours: list
         for name in ours:
             if name in present:
                 _head_to_head(chosen, present, name, against)
+        _fit_times(chosen, present)
         if "uncalibrated" in present:
             _harm(chosen, present)
         for entry in chosen:

@@ -66,10 +66,11 @@ def compare_metrics(
       bpmcli compare metrics --truth params.json -n 800
     """
     format_, seed, level = output.resolve(), other.resolve(), uncertainty.resolve()
-    from bpmcli.core.metrics import calibration_errors
+    from bpmcli.core.metrics import METRICS, calibration_errors
 
-    # Only estimates of the calibration error have a true value, and paired files are compared by confidence alone.
-    known = calibration_errors() if truths.truth or pairs.paired else None
+    # Only estimates of the calibration error have a true value, and the difference of two P-values means nothing.
+    comparable = [name for name, entry in METRICS.items() if not entry.is_test]
+    known = calibration_errors() if truths.truth else comparable if pairs.paired else None
     names = tuple(dict.fromkeys(chosen.resolve(["all"] if truths.truth else None, known=known)))
     wanted = Wanted(names, details.resolve(), read.resolve(cluster=uncertainty.cluster), format_, output.output)
     work.resolve()
@@ -121,15 +122,18 @@ def _side_by_side(found: Sequence[Any], names: Sequence[str]) -> Table:
 
 
 def _paired(inputs: Sequence[str], wanted: Wanted, level: float, resamples: int, seed: int) -> int:
+    from bpmcli.core.metrics import METRICS
     from bpmcli.core.metrics.paired import paired_differences, same_rows
     from bpmcli.io.paths import expand
     from bpmcli.io.readers import read_rows
+    from bpmcli.tasks.measure import EVERY_SCORE
 
     paths = [item.path for item in expand(inputs)]
     if len(paths) != 2:
         hint = "bpmcli compare metrics old.npz new.npz --paired"
         raise UsageError(f"--paired needs two files of the same rows, got {len(paths)}", hint)
-    loaded = [read_rows(path, wanted.read) for path in paths]
+    keep = EVERY_SCORE if any(METRICS[name].needs_classes for name in wanted.names) else 0
+    loaded = [read_rows(path, wanted.read, keep_scores=keep) for path in paths]
     for path, one in zip(paths, loaded, strict=True):
         console.show_notices(one.notices, path)
     first, second = (one.rows for one in loaded)
@@ -140,12 +144,19 @@ def _paired(inputs: Sequence[str], wanted: Wanted, level: float, resamples: int,
     differences = paired_differences(first, second, wanted.names, wanted.options, level, resamples, seed)
     found = [d._asdict() for d in differences]
     head = ["metric", "first", "second", "difference", f"{100 * level:g} % low", "high", "P-value"]
-    title = f"{paths[1]} minus {paths[0]}, on the same {first.n} rows (negative: the second is better)"
+    title = f"{paths[1]} minus {paths[0]}, on the same {first.n} rows (negative: the second is better{_exceptions(wanted.names)})"
     about = {"inputs": paths, "n": first.n, "level": level, "resamples": resamples}
     document = {"schema": "bpmcli/paired", "version": 1, **about, "differences": found}
     show(wanted.format, Table(head, [list(d.values()) for d in found], title), document)
     write_tidy(wanted.target, found)
     return 0
+
+
+def _exceptions(names: Sequence[str]) -> str:
+    from bpmcli.core.metrics import METRICS
+
+    higher = [name for name in names if METRICS[name].higher_is_better]
+    return f"; {' and '.join(higher)}: positive" if higher else ""
 
 
 def _truths(truths: Truths, wanted: Wanted, jobs: int, seed: int, plot: str | None) -> int:

@@ -22,6 +22,7 @@ from bpmcli.core.data.categorical import Categorical
 from bpmcli.core.data.normal import normal_cdf, normal_quantile
 from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import Floats, Ints, make_room_for_hit, sigmoid
+from bpmcli.core.metrics.paired_scores import is_score, score_errors
 from bpmcli.core.metrics.registry import METRICS, MetricOptions, measure
 from bpmcli.core.metrics.resamples import Resamples, joined, runs_of_cells
 from bpmcli.errors import DataError
@@ -34,7 +35,10 @@ FEW = 100
 
 
 class Difference(NamedTuple):
-    """Second model minus first: a negative difference means that the second is better calibrated."""
+    """Second model minus first: a negative difference means that the second is better.
+
+    Accuracy and AUROC are the exceptions, where higher is better.
+    """
 
     metric: str
     first: float | None
@@ -148,16 +152,18 @@ def paired_differences(
     """Every metric of both models and the difference d, with the interval d ± z · se and a P-value for d = 0.
 
     The standard error se comes from `runs` joint resamples of the rows, or of the clusters of `second` if it has any.
-    Metrics that refit a curve use at most FEW resamples. Raises DataError if the rows are not the same. For an example
-    see docs/PYTHON.md.
+    Metrics that refit a curve use at most FEW resamples; scores need none (`paired_scores`). Raises DataError if the
+    rows are not the same. For an example see docs/PYTHON.md.
     """
     same_rows(first, second)
-    exact = [measure(rows.sample, names, options) for rows in (first, second)]
+    exact = [measure(rows.sample, names, options, rows) for rows in (first, second)]
     known = [name for name in names if all(found[name].value is not None for found in exact)]
+    errors = score_errors(first, second, [name for name in known if is_score(name)], options, runs, seed)
+    known = [name for name in known if not is_score(name)]
     parts: dict[str, list[Floats]] = {name: [] for name in names}
-    models = (_Model(first), _Model(second))
     rng = np.random.default_rng(seed)
-    for before, after in _joint_resamples(models, runs if known else 0, rng, second.clusters):
+    resamples = _joint_resamples((_Model(first), _Model(second)), runs, rng, second.clusters) if known else ()
+    for before, after in resamples:
         for name in known:
             entry = METRICS[name]
             left = (FEW if entry.posterior else runs) - sum(part.size for part in parts[name])
@@ -169,16 +175,17 @@ def paired_differences(
     for name in names:
         a, b = exact[0][name].value, exact[1][name].value
         drawn = np.concatenate(parts[name]) if parts[name] else np.empty(0)
-        out.append(_difference(name, a, b, drawn[~np.isnan(drawn)], level))
+        drawn = drawn[~np.isnan(drawn)]
+        error = float(drawn.std(ddof=1)) if drawn.size > 1 else errors.get(name)
+        out.append(_difference(name, a, b, error, level))
     return out
 
 
-def _difference(name: str, a: float | None, b: float | None, drawn: Floats, level: float) -> Difference:
+def _difference(name: str, a: float | None, b: float | None, error: float | None, level: float) -> Difference:
     """The interval d ± z · se, and the P-value of d = 0 by the same normal distribution."""
-    if a is None or b is None or drawn.size < 2:
+    if a is None or b is None or error is None:
         return Difference(name, a, b, None if a is None or b is None else b - a, None, None, None)
     difference = b - a
-    error = float(drawn.std(ddof=1))
     if error == 0:
         return Difference(name, a, b, difference, difference, difference, 1.0 if difference == 0 else 0.0)
     half = normal_quantile(0.5 + level / 2) * error

@@ -88,18 +88,32 @@ def _counts(shares: Floats, clusters: Ints | None, runs: int, seed: int) -> Iter
 def _of_errors(
     rows: Rows, values: Mapping[str, float], options: MetricOptions, level: float, runs: int, seed: int
 ) -> dict[str, Interval | None]:
+    rows = rows.take(common_order(rows))
+    # The test needs independent rows; where they are in clusters, nothing rules out that the error is noise.
+    calibrated = rows.clusters is not None or not _rejected(rows.known())
+    found = class_errors(rows, options, runs, seed)
+    out: dict[str, Interval | None] = {}
+    for name, value in values.items():
+        base, resampled = float(found[name][0]), found[name][1:]
+        low, high = limits_of(METRICS[name], resampled, base, level)
+        low, high = (min(max(limit + value - base, 0.0), 1.0) for limit in (low, high))
+        out[name] = Interval(0.0 if calibrated else min(low, value), max(high, value), level, resampled.size)
+    return out
+
+
+def class_errors(rows: Rows, options: MetricOptions, runs: int, seed: int, paired: bool = False) -> dict[str, Floats]:
+    """The class-wise errors of the rows, followed by those of the resamples.
+
+    `paired` always draws rows: two models with the same rows in the same order then have the same resamples.
+    """
     assert rows.scores is not None
     pairs = rows.n * rows.scores.n_classes
     runs = max(min(runs, MOST_WORK // pairs), FEWEST)
-    rows = rows.take(_order(rows))
-    assert rows.scores is not None
     clusters = None if rows.clusters is None else rows.clusters.codes
-    # The test needs independent rows; where they are in clusters, nothing rules out that the error is noise.
-    calibrated = clusters is not None or not _rejected(rows.known())
     plug_in, squares = np.zeros(runs + 1), np.zeros(runs + 1)
     shares = np.full(rows.n, 1.0 / rows.n) if rows.weights is None else rows.weights / rows.weights.sum()
     worth = 1.0 / float(np.square(shares).sum())
-    normal = rows.n >= NORMAL_FROM and clusters is None and pairs < BLOCK_VALUES
+    normal = not paired and rows.n >= NORMAL_FROM and clusters is None and pairs < BLOCK_VALUES
     for sums in _binned(rows, options):
         start = 0
         if normal and 3 * sums[0].shape[0] <= MOST_SUMS:
@@ -113,18 +127,13 @@ def _of_errors(
             plug_in[part] += powers
             squares[part] += square
             start = part.stop
+    if paired:  # resamples have the noise of resampling as well: centre them on the rows' own value
+        squares[1:] -= (squares[1:].mean() - squares[0]) / 2
     k = rows.scores.n_classes
-    found = {
+    return {
         "ece-classwise": (plug_in / k) ** (1 / options.p),
         "ece-marginal": np.sqrt(np.maximum(squares / k, 0.0)),
     }
-    out: dict[str, Interval | None] = {}
-    for name, value in values.items():
-        base, resampled = float(found[name][0]), found[name][1:]
-        low, high = limits_of(METRICS[name], resampled, base, level)
-        low, high = (min(max(limit + value - base, 0.0), 1.0) for limit in (low, high))
-        out[name] = Interval(0.0 if calibrated else min(low, value), max(high, value), level, runs)
-    return out
 
 
 def _normal_sums(sums: list[Any], shares: Floats, worth: float, runs: int, seed: int) -> tuple[Floats, ...]:
@@ -155,12 +164,15 @@ def _rejected(rows: Rows) -> bool:
         return False
 
 
-def _order(rows: Rows) -> Ints:
-    """An order of the rows that depends only on what they hold."""
-    assert rows.scores is not None
+def common_order(rows: Rows, *others: Rows) -> Ints:
+    """An order of the rows that depends only on what they hold, in one file or in several files of the same rows."""
+    keys: list[Any] = [] if rows.weights is None else [rows.weights]
     assert rows.labels is not None
-    keys = [rows.labels, rows.scores.hashes()]
-    return np.lexsort(keys if rows.weights is None else [rows.weights, *keys])
+    keys.append(rows.labels)
+    for one in (rows, *others):
+        assert one.scores is not None
+        keys.append(one.scores.hashes())
+    return np.lexsort(keys)
 
 
 def _binned(rows: Rows, options: MetricOptions) -> Iterator[list[Any]]:

@@ -1,0 +1,87 @@
+"""The standard error of a difference of scores: direct formulas, the jackknife, and laws."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bpmcli.core.data.categorical import categorical
+from bpmcli.core.data.class_scores import ClassScores
+from bpmcli.core.data.log_odds import reduce_probs
+from bpmcli.core.data.rows import Rows
+from bpmcli.core.metrics import METRICS, MetricOptions, measure
+from bpmcli.core.metrics.paired import paired_differences
+from bpmcli.core.metrics.paired_scores import CLASS_ERRORS, score_errors
+
+OPTIONS = MetricOptions()
+SCORES = [name for name, entry in METRICS.items() if not entry.calibration_error and not entry.is_test]
+MEANS = [name for name in SCORES if name not in CLASS_ERRORS]
+
+
+def pair(n: int = 150, k: int = 3, weighted: bool = False) -> tuple[Rows, Rows]:
+    """Two noisy models of the same rows."""
+    rng = np.random.default_rng(3)
+    z = rng.normal(size=(n, k))
+    labels = (z + rng.gumbel(size=(n, k))).argmax(axis=1)
+    weights = rng.uniform(0.5, 2.0, n) if weighted else None
+    out = []
+    for noise in (0.3, 0.9):
+        probs = np.exp(z + noise * rng.normal(size=(n, k)))
+        probs /= probs.sum(axis=1, keepdims=True)
+        top = reduce_probs(probs)
+        scores = ClassScores([probs], from_probs=True)
+        out.append(Rows(top.log_odds, top.predictions == labels, weights, top.predictions, labels, scores=scores))
+    return out[0], out[1]
+
+
+def difference(first: Rows, second: Rows, name: str) -> float:
+    values = [measure(rows.sample, [name], OPTIONS, rows)[name].value for rows in (first, second)]
+    assert values[0] is not None
+    assert values[1] is not None
+    return values[1] - values[0]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", MEANS)
+def test_standard_errors_agree_with_the_jackknife(name: str, weighted: bool) -> None:
+    first, second = pair(weighted=weighted)
+    n = first.n
+    left_out = [np.delete(np.arange(n), i) for i in range(n)]
+    drops = np.array([difference(first.take(rows), second.take(rows), name) for rows in left_out])
+    jackknife = float(np.sqrt((n - 1) / n * np.square(drops - drops.mean()).sum()))
+    assert score_errors(first, second, [name], OPTIONS, 20, 0)[name] == pytest.approx(jackknife, rel=0.02)
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_neither_the_order_of_the_rows_nor_a_copy_of_each_row_in_its_cluster_matters(name: str) -> None:
+    first, second = pair()
+    found = score_errors(first, second, [name], OPTIONS, 60, 0)[name]
+    assert found > 0
+    order = np.random.default_rng(1).permutation(first.n)
+    again = score_errors(first.take(order), second.take(order), [name], OPTIONS, 60, 0)[name]
+    assert again == pytest.approx(found, rel=1e-9)
+    if name in MEANS:
+        twice = np.repeat(np.arange(first.n), 2)
+        clusters = categorical([str(i) for i in twice])
+        copies = [rows.take(twice)._replace(clusters=clusters) for rows in (first, second)]
+        assert score_errors(copies[0], copies[1], [name], OPTIONS, 60, 0)[name] == pytest.approx(found, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", CLASS_ERRORS)
+def test_class_wise_errors_are_resampled_jointly(name: str) -> None:
+    first, second = pair(400)
+    assert score_errors(first, first, [name], OPTIONS, 60, 0)[name] == 0.0
+    separate = [score_errors(first.take(np.arange(i, 400, 2)), second.take(np.arange(i, 400, 2)), [name], OPTIONS, 60, 0)
+                for i in (0, 1)]  # fmt: skip
+    assert score_errors(first, second, [name], OPTIONS, 60, 0)[name] < max(found[name] for found in separate)
+
+
+def test_differences_of_scores_have_intervals_and_p_values() -> None:
+    first, second = pair(600)
+    for found in paired_differences(first, second, SCORES, OPTIONS, runs=60):
+        assert found.low is not None
+        assert found.high is not None
+        assert found.low < found.difference < found.high
+        assert (found.p_value < 0.05) == (found.low > 0 or found.high < 0)
+    worse = {d.metric: d for d in paired_differences(first, second, ["nll-all", "accuracy"], OPTIONS)}
+    assert worse["nll-all"].low > 0  # the second model has the larger noise
