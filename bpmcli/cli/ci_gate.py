@@ -85,7 +85,9 @@ def parse_limits(option: str, texts: Sequence[str]) -> list[Limit]:
         metric = known_name(name, METRICS, f"metric of {option}")
         if METRICS[metric].higher_is_better != (option == f"--{FAIL_BELOW}"):
             better, use = ("lower", FAIL_ABOVE) if option == f"--{FAIL_BELOW}" else ("higher", FAIL_BELOW)
-            raise UsageError(f"{option} {text}: {better} values of {metric} are better", f"--{use} {metric}={number}")
+            # The number of --max-increase is a difference, which is no limit on the value.
+            limit = "LOWEST" if option == f"--{MAX_INCREASE}" else number
+            raise UsageError(f"{option} {text}: {better} values of {metric} are better", f"--{use} {metric}={limit}")
         try:
             value = float(number)
         except ValueError:

@@ -184,7 +184,8 @@ def test_a_baseline_holds_every_metric(run):
     limits = [part for name in calibration_errors() for part in ("--max-increase", f"{name}=0.01")]
     noisy = ("--baseline", "b.json", "--gate-confidence", 0.9, "--resamples", 20)
     run("metrics", "old.npz", *limits, *noisy)
-    run("metrics", "old.npz", "--max-increase", "accuracy=0.01", *noisy, code=2)
+    refused = run("metrics", "old.npz", "--max-increase", "accuracy=0.01", *noisy, code=2)
+    assert "--fail-below accuracy=LOWEST" in refused.err
 
 
 def test_a_baseline_of_values_has_no_noise(run):
