@@ -6,7 +6,9 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +21,6 @@ import pytest
 import typer
 
 from bpmcli.cli import main
-from bpmcli.core.compare import before_after
-from bpmcli.core.curves.averaged import tce
-from bpmcli.core.metrics import disagreement
-from bpmcli.tasks import report
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE_DATA = ROOT / "sample_data"
@@ -34,8 +32,9 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     _build_commands_once()
-    _judge_rows_once()
-    _fit_curves_once()
+    with suppress(ModuleNotFoundError):  # benchmarks/findings_on.py runs tests on a version without these modules
+        _judge_rows_once()
+        _fit_curves_once()
 
 
 def _build_commands_once() -> None:
@@ -55,6 +54,10 @@ def _judge_rows_once() -> None:
 
     Only commands remember verdicts: tests of `verdict` itself import the function, which is left as it is.
     """
+    from bpmcli.core.compare import before_after
+    from bpmcli.core.metrics import disagreement
+    from bpmcli.tasks import report
+
     judge, judged = disagreement.verdict, {}
 
     def remembered(sample: Any, *arguments: Any) -> Any:
@@ -74,6 +77,8 @@ def _fit_curves_once() -> None:
 
     Only the metric remembers its fits: calibrators and tests of `fit_mixture` itself call the function as it is.
     """
+    from bpmcli.core.curves.averaged import tce
+
     fit, fitted = tce.fit_mixture, {}
 
     def remembered(cells: Any, *arguments: Any) -> Any:
@@ -156,3 +161,28 @@ def logits() -> tuple[np.ndarray, np.ndarray]:
     z = rng.normal(size=(400, 10)) * 2
     labels = np.array([rng.choice(10, p=np.exp(row) / np.exp(row).sum()) for row in z])
     return 2 * z, labels
+
+
+BUCKETS = count()
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An empty bucket on a server of our own; s3fs finds it by its environment."""
+    pytest.importorskip("s3fs")
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    for name, value in {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    import s3fs
+
+    s3fs.S3FileSystem.clear_instance_cache()
+    name = f"scores{next(BUCKETS)}"  # servers of one process share their buckets
+    s3fs.S3FileSystem().mkdir(name)
+    yield f"s3://{name}"
+    server.stop()
+    s3fs.S3FileSystem.clear_instance_cache()

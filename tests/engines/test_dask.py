@@ -132,28 +132,6 @@ def test_commands_run_on_the_cluster(cluster, files, run):
     assert Path("a.parquet").read_bytes() == Path("b.parquet").read_bytes()
 
 
-def test_workers_read_the_users_file_and_no_other(cluster, tmp_path, run, monkeypatch):
-    """Release 0.1.0: a relative path named another file on the worker, silently."""
-    rng = np.random.default_rng(0)
-    for folder, n in (("here", 500), ("there", 700)):
-        (tmp_path / folder).mkdir()
-        np.savez(tmp_path / folder / "a.npz", confidence=rng.random(n), hit=rng.random(n) < 0.5)
-    client = cluster.get_client()
-    before = client.run(os.getcwd)
-    client.run(os.chdir, str(tmp_path / "there"))
-    try:
-        monkeypatch.chdir(tmp_path / "here")
-        on = ("--engine", "dask", "--scheduler", cluster.scheduler_address, "-m", "ece", "-f", "json", "-q")
-        ran = run("metrics", "a.npz", *on)
-        assert ran.out == run("metrics", "a.npz", "-m", "ece", "-f", "json", "-q").out
-        run("summarize", "a.npz", "-o", "cells.parquet", *on[:4])
-        assert "rows in" not in run("metrics", "cells.parquet", *on).err
-        assert "standard input" in run("metrics", "-", *on, code=2).err
-    finally:
-        client.run(os.chdir, next(iter(before.values())))
-        client.close()
-
-
 def test_a_worker_that_sees_another_file_says_so(tmp_path):
     from bpmcli.engines.dask import Located, OnWorker
     from bpmcli.io.paths import Input

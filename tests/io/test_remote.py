@@ -7,7 +7,6 @@ import re
 import sys
 import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -17,30 +16,6 @@ from bpmcli.errors import BpmError, UsageError
 from bpmcli.io.paths import expand
 from bpmcli.io.remote import is_remote
 from bpmcli.io.writers import open_writer
-
-NUMBERS = count()
-
-
-@pytest.fixture
-def bucket(monkeypatch):
-    """An empty bucket on a server of our own; s3fs finds it by its environment."""
-    pytest.importorskip("s3fs")
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    for name, value in {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1",
-    }.items():  # fmt: skip
-        monkeypatch.setenv(name, value)
-    import s3fs
-
-    s3fs.S3FileSystem.clear_instance_cache()
-    name = f"scores{next(NUMBERS)}"  # servers of one process share their buckets
-    s3fs.S3FileSystem().mkdir(name)
-    yield f"s3://{name}"
-    server.stop()
-    s3fs.S3FileSystem.clear_instance_cache()
 
 
 def test_schemes_are_recognised():
@@ -75,35 +50,6 @@ def test_a_bucket_reads_and_writes_like_a_folder(bucket, run):
     assert "no such file" in run("metrics", f"{bucket}/in/none.parquet", code=3).err
     with pytest.raises(BpmError):
         expand([f"{bucket}/in/*.xyz"])
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_what_one_command_writes_to_a_bucket_every_other_reads(bucket, run):
-    """In release 0.1.0 only some commands could read remote paths."""
-    rng = np.random.default_rng(0)
-    for i in range(3):
-        s = rng.beta(2, 0.4, 500)
-        with open_writer(f"{bucket}/in/{i}.csv") as out:
-            out.write({"confidence": s, "hit": rng.random(500) < s})
-    run("fit", f"{bucket}/in/0.csv", "-o", f"{bucket}/p.json")
-    run("apply", f"{bucket}/p.json", f"{bucket}/in/0.csv", "-o", "local.csv")
-    batch = ("apply", f"{bucket}/p.json", f"{bucket}/in", "--output-dir", f"{bucket}/out")
-    assert run(*batch).err.count(" -> ") == 6  # twice a line
-    assert "3 of 3 outputs are up to date" in run(*batch).err
-    with open_writer(f"{bucket}/out/1.csv") as out:
-        out.write({"confidence": np.array([0.5])})
-    with open_writer(f"{bucket}/in/2.csv") as out:
-        out.write({"confidence": s, "hit": rng.random(500) < s})
-    assert "1 of 3 outputs are up to date" in run(*batch).err
-    again = run("metrics", f"{bucket}/out", "-q", "-m", "ece", "-f", "json").out
-    assert len(json.loads(again)["results"]) == 3
-    from bpmcli.io.atomic import write_text
-
-    write_text(f"{bucket}/base.json", run("metrics", "local.csv", "-m", "ece", "-f", "json").out)
-    run("metrics", "local.csv", "--baseline", f"{bucket}/base.json", "--max-increase", "ece=0", "-q")
-    assert "no such file" in run("apply", f"{bucket}/none.json", "local.csv", code=3).err
-    run("apply", f"{bucket}/p.json", f"{bucket}/in/0.csv", "-o", f"{bucket}/in/0.csv", code=2)
-    run("compare", "metrics", "--truth", f"{bucket}/p.json", "-n", 120, "--runs", 1)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -8,8 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from bpmcli.errors import DataError
 
+QUOTE = ord('"')
+CACHED = 1 << 18
+"""Bytes that are searched for quotes at a time: so few that the comparison stays in the cache."""
 LONGEST = 1 << 28
 """The longest field in characters; the csv module refuses longer ones."""
 
@@ -47,10 +52,14 @@ class _CountedQuotes:
         self.closed = True
         self.raw.close()
 
-    def read(self, size: int = -1) -> bytes:
-        block: bytes = b"" if self.stopped else self.raw.read(size)
-        self.quotes += block.count(b'"')
-        self.ended = self.ended or not (block or self.stopped)
+    def read(self, size: int = -1) -> Any:
+        """The next bytes, in memory of pyarrow, which uses it again; memory of Python would be new for every block."""
+        if self.stopped:
+            return b""
+        block = self.raw.read_buffer(size)
+        letters = np.frombuffer(block, dtype=np.uint8)
+        self.quotes += sum(np.count_nonzero(letters[i : i + CACHED] == QUOTE) for i in range(0, block.size, CACHED))
+        self.ended = self.ended or not block.size
         return block
 
 
