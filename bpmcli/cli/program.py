@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import sys
-import threading
-import time
-import warnings
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -18,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from bpmcli import __version__
-from bpmcli.cli import _leave, console, streams
+from bpmcli.cli import _leave, console, guard, streams
 from bpmcli.cli.options.command import unknown_command
 from bpmcli.errors import BpmError
 from bpmcli.io import memory
@@ -120,7 +115,7 @@ root.__doc__ = None
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code."""
-    stderr, code = streams.prepare(), 0
+    before, code = streams.prepare(), 0
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
@@ -132,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The rest of the output could not be written: a full disk shows only when the buffer is emptied.
         return _foreign(error)
     finally:
-        streams.restore(stderr)
+        streams.restore(*before)
 
 
 def _run(arguments: list[str]) -> int:
@@ -150,9 +145,9 @@ def _run(arguments: list[str]) -> int:
         _tell_ci(error, arguments)
         return error.exit_code
     except KeyboardInterrupt as stop:
-        terminated = isinstance(stop, _Terminated)
-        console.say("bpmcli: terminated" if terminated else "bpmcli: interrupted")
-        return 143 if terminated else 130
+        number = guard.number_of(stop)
+        console.say("bpmcli: terminated" if number == signal.SIGTERM else "bpmcli: interrupted")
+        return 128 + number
     except BrokenPipeError:
         raise
     except Exception as error:
@@ -201,18 +196,6 @@ def _foreign(error: Exception) -> int:
     return 70
 
 
-PATIENCE = 0.7
-"""Seconds for tidying up after a signal. Python handles a signal between two steps of the main thread, so a long call
-into a library delays it, and a library may swallow the exception. In both cases a thread ends the process."""
-
-UNFINISHED = ("bpmcli.io.atomic", "bpmcli.io.streams")
-"""Modules with a set `unfinished` of temporary files and folders."""
-
-
-class _Terminated(KeyboardInterrupt):
-    """An interrupt by SIGTERM."""
-
-
 def run_as_process() -> int:
     """Run the command line of this process. From now on a signal is an exception, so that temporary files and worker
     processes are removed."""
@@ -221,72 +204,21 @@ def run_as_process() -> int:
         # A second signal must not interrupt the clean-up.
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, signal.SIG_IGN)
-        raise _Terminated if number == signal.SIGTERM else KeyboardInterrupt
+        raise guard.Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
     memory.own_process = True
     if not os.environ.get(DEBUG):
-        _silence_libraries()
-    for each in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(each) != signal.SIG_IGN:
+        guard.silence_libraries()
+    caught = [each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) != signal.SIG_IGN]
+    try:
+        for each in caught:
             signal.signal(each, interrupt)
-    threading.Thread(target=_guard, args=(_told_of_signals(),), daemon=True).start()
-    code = main()
-    _remove_unfinished()  # the copy of standard input: nothing runs at exit after a signal
+        guard.start(lambda error: _tell_ci(error, sys.argv[1:]))
+        code = main()
+        guard.remove_unfinished()  # the copy of standard input: nothing runs at exit after a signal
+        for each in caught:
+            signal.signal(each, _leave)  # there is nothing more to tidy up
+    except KeyboardInterrupt as stop:  # just before or after the command, which catches it while it runs
+        guard.remove_unfinished()
+        _leave(guard.number_of(stop), None)
     return code
-
-
-def _told_of_signals() -> int:
-    """The read end of a pipe that receives the number of every signal, whatever the main thread is doing."""
-    told, tell = os.pipe()
-    os.set_blocking(tell, False)
-    signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
-    return told
-
-
-def _guard(told: int) -> None:
-    """Wait for a signal, give the main thread a moment to tidy up, then do it here and end the process.
-
-    Until then, look from time to time whether the process has taken more memory than it may.
-    """
-    number, watch = 0, memory.Watch()
-    while number not in (signal.SIGINT, signal.SIGTERM):
-        if not watch.possible or select.select([told], [], [], memory.INTERVAL)[0]:
-            number = os.read(told, 1)[0]
-        elif watch.exceeded():
-            _end_for_memory()
-    time.sleep(PATIENCE)
-    _remove_unfinished()
-    _leave(number, None)
-
-
-def _end_for_memory() -> None:
-    """Waiting for the main thread would mean more memory, so the process ends here."""
-    error = BpmError(*memory.refusal())
-    with suppress(Exception):
-        _tell_ci(error, sys.argv[1:])
-    _remove_unfinished()
-    with suppress(OSError):  # not through sys.stderr, which the main thread may be using
-        os.write(2, f"bpmcli: error: {error.message}\n  hint: {error.hint}\n".encode())
-    os._exit(memory.EXCEEDED)
-
-
-def _remove_unfinished() -> None:
-    for module in UNFINISHED:
-        for path in sorted(getattr(sys.modules.get(module), "unfinished", ()), reverse=True):  # files before folders
-            with suppress(OSError):
-                os.rmdir(path) if os.path.isdir(path) else os.unlink(path)
-
-
-def _silence_libraries() -> None:
-    """Silence warnings, and exceptions that a library can only print, here and in workers."""
-    warnings.simplefilter("ignore")
-    os.environ.setdefault("PYTHONWARNINGS", "ignore")
-
-    def unraisable(found: Any) -> None:
-        if isinstance(
-            found.exc_value, KeyboardInterrupt
-        ):  # the exception was lost in a callback, but the process must end
-            _leave(signal.SIGTERM if isinstance(found.exc_value, _Terminated) else signal.SIGINT, None)
-
-    sys.unraisablehook = unraisable
-    threading.excepthook = lambda found: None

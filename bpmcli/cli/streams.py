@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import codecs
 import errno
+import io
 import os
 import sys
+from contextlib import suppress
 from typing import Any, BinaryIO, TextIO, cast
 
 ASCII = {"…": "...", "±": "+-", "−": "-", "–": "-", "→": "->", "≤": "<=", "≥": ">=", "√": "sqrt", "·": "*"}
@@ -28,26 +30,39 @@ def _replace(error: UnicodeError) -> tuple[str | bytes, int]:
     return out, error.end
 
 
-def prepare() -> TextIO:
-    """Make the standard streams safe to use. Returns standard error as it was, to be put back by `restore`."""
+def prepare() -> tuple[TextIO, TextIO]:
+    """Make the standard streams safe to use. Returns both as they were, to be put back by `restore`."""
     _fill_closed_descriptors()
     codecs.register_error("bpmcli", _replace)
     if sys.stdout is None:
         sys.stdout = cast(TextIO, Closed())
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    stdout, sys.stdout = sys.stdout, _buffered(sys.stdout)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="bpmcli")
-    before = sys.stderr
-    sys.stderr = cast(TextIO, _Messages(before))
-    return before
+    stderr, sys.stderr = sys.stderr, cast(TextIO, _Messages(sys.stderr))
+    return stdout, stderr
 
 
-def restore(stderr: TextIO) -> None:
-    """Put standard error back."""
+def restore(stdout: TextIO, stderr: TextIO) -> None:
+    """Put the standard streams back."""
     sys.stderr.flush()
-    sys.stderr = stderr
+    sys.stdout, sys.stderr = stdout, stderr
+
+
+def _buffered(stream: TextIO) -> TextIO:
+    """A stream that writes everything or raises an error.
+
+    With PYTHONUNBUFFERED=1 the text stream of Python writes to the file descriptor directly and does not notice if the
+    system takes only a part of the data, as on a disk that is almost full.
+    """
+    raw = None if isinstance(stream, Closed) else getattr(stream, "buffer", None)
+    if not isinstance(raw, io.RawIOBase):
+        return stream
+    whole = io.BufferedWriter(io.FileIO(raw.fileno(), "wb", closefd=False))
+    return io.TextIOWrapper(whole, encoding=stream.encoding, errors=stream.errors, line_buffering=True)
 
 
 def forget(stream: TextIO) -> None:
@@ -58,10 +73,11 @@ def forget(stream: TextIO) -> None:
 
 def _fill_closed_descriptors() -> None:
     """Keep file descriptors 0, 1 and 2 in use: otherwise the next file to be opened would become standard output."""
-    number = os.open(os.devnull, os.O_RDWR)
-    while number < 3:
+    with suppress(OSError):  # no descriptor is left, so these are in use
         number = os.open(os.devnull, os.O_RDWR)
-    os.close(number)
+        while number < 3:
+            number = os.open(os.devnull, os.O_RDWR)
+        os.close(number)
 
 
 class Closed:

@@ -84,6 +84,19 @@ def test_a_stream_that_fails_does_not_change_the_exit_code(params, command, code
         assert len((params / "out.csv").read_bytes().splitlines()) == len(CSV.read_bytes().splitlines())
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "command", ["apply params.json digits.csv -q", "metrics digits.csv -m all -f json --bins-table"]
+)
+def test_output_that_is_cut_off_is_an_error(params, command, unbuffered):
+    """Only 1024 bytes can be written, as on a disk that is almost full. Unbuffered streams of Python do not notice."""
+    (params / "digits.csv").write_bytes(CSV.read_bytes())
+    ran = shell(f"ulimit -f 1; bpmcli {command} >out", params, PYTHONUNBUFFERED=unbuffered)
+    assert ran.returncode == 3, ran
+    assert b"File too large" in ran.stderr
+    assert b"Traceback" not in ran.stderr
+
+
 @pytest.mark.parametrize("quiet", ["", "-q"])
 @pytest.mark.parametrize("command", ["apply params.json digits.csv", f"metrics {TEST} -m ece", "simulate D1 -n 100000"])
 def test_a_reader_that_leaves_ends_the_command_quietly(params, command, quiet):
@@ -206,6 +219,31 @@ def test_a_signal_during_any_import_ends_the_program(tmp_path, name, number, cod
     assert ran.returncode == code, ran
     assert ran.stderr in (b"bpmcli: interrupted\n", b"bpmcli: terminated\n")
     assert ran.stdout == b""
+
+
+AT_THE_EDGE = """
+import os
+from bpmcli.cli import entry, program, streams
+before = streams.{moment}
+def {moment}(*arguments):
+    os.kill(os.getpid(), {number})
+    return before(*arguments)
+streams.{moment} = {moment}
+import sys
+sys.argv = ["bpmcli", "--version"]
+entry()
+"""
+
+
+@pytest.mark.parametrize("moment", ["prepare", "restore"])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_just_before_or_after_the_command_is_no_traceback(tmp_path, moment, number, code):
+    env = untraced()
+    env.pop("BPMCLI_DEBUG", None)
+    text = AT_THE_EDGE.format(moment=moment, number=int(number))
+    ran = subprocess.run([sys.executable, "-c", text], capture_output=True, env=env, cwd=tmp_path, check=False)
+    assert ran.returncode == code, ran
+    assert ran.stderr in (b"bpmcli: interrupted\n", b"bpmcli: terminated\n")
 
 
 ENDLESS = {
