@@ -90,7 +90,8 @@ def step_summary(records: Sequence[Record], failures: Sequence[Any], gates: Sequ
     """The summary as markdown: what failed first, then verdicts, then the numbers."""
     parts = [f"### Calibration{_headline(gates, len(failures))}\n"]
     if gates or failures:
-        lines = [f"- {SIGNS[gate.outcome]} {markdown(str(gate))}" for gate in gates]
+        unread = {failure.input for failure in failures}  # their gates fail too, but one line says it all
+        lines = [f"- {SIGNS[gate.outcome]} {markdown(str(gate))}" for gate in gates if gate.input not in unread]
         lines += [f"- {SIGNS['fail']} {markdown(failure.error.message)}" for failure in failures]
         order = [f"- {sign}" for sign in SIGNS.values()]
         parts.append("\n".join(sorted(lines, key=lambda line: order.index(line[:3]))) + "\n")
