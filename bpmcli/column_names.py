@@ -26,7 +26,9 @@ def column_names(path: str) -> list[str]:
         import csv
 
         with _opened(path) as file:
-            return next(csv.reader([_first_line(file)], delimiter="\t" if name.endswith(".tsv") else ","))
+            line = _first_line(file)
+        semicolons = ";" in line and "," not in line
+        return next(csv.reader([line], delimiter="\t" if name.endswith(".tsv") else ";" if semicolons else ","))
     if name.endswith((".jsonl", ".ndjson")):
         import json
 

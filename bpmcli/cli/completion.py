@@ -14,9 +14,10 @@ COLUMNS, FILES = "columns", "files"
 
 
 class Option(NamedTuple):
-    """An option as a shell offers it."""
+    """An option as a shell offers it, or the arguments of a command if these are not files."""
 
     names: tuple[str, ...]
+    """Empty for the arguments of a command."""
     help: str
     takes: tuple[str, ...] | str | None
     """The values to choose from; COLUMNS or FILES; None for a flag."""
@@ -52,6 +53,7 @@ def _values() -> Mapping[str, tuple[str, ...]]:
     return {
         "--metric": (*METRICS, "all"),
         "--method": (*METHODS, "list"),
+        "--method of fit": (*METHODS, "auto", "list"),
         "--prior": (*FAMILIES, "list"),
         "--truth": tuple(TRUTHS),
         "--fail-above": limits,
@@ -69,6 +71,9 @@ def _values() -> Mapping[str, tuple[str, ...]]:
         "--inconclusive": ("pass", "fail"),
         "--lm-score": ("acc", "acc_norm"),
         "--scale": ("percent",),
+        "simulate": tuple(TRUTHS),
+        "completion": ("bash", "zsh", "fish"),
+        "config": (),
     }
 
 
@@ -84,7 +89,8 @@ def _options(path: str, command: Any, values: Mapping[str, tuple[str, ...]]) -> 
             by_name = values.get(f"{long} of {path}") or values.get(long)
             takes = by_name or (COLUMNS if parameter.metavar in ("KEY", "COLUMN") else FILES)
         found.append(Option(names, parameter.help or "", takes))
-    return [*found, Option(("-h", "--help"), "Show the help and exit.", None)]
+    inputs = [Option((), "", values[path])] if path in values else []
+    return [*inputs, *found, Option(("-h", "--help"), "Show the help and exit.", None)]
 
 
 def script(shell: str) -> str:
@@ -98,7 +104,8 @@ def _bash_or_zsh(found: Mapping[str, list[Option]], shell: str) -> str:
     names = "|".join(f'" {name}"' if " " not in name else f'"{name}"' for name in found)
     first = " ".join(name for name in found if " " not in name)
     python = shlex.quote(sys.executable)
-    shared = f"""# bpmcli completion for {shell}, written by `bpmcli completion {shell}`
+    mark = "#compdef bpmcli\n" if shell == "zsh" else ""
+    shared = f"""{mark}# bpmcli completion for {shell}, written by `bpmcli completion {shell}`
 _bpmcli_values() {{ # COMMAND PREVIOUS: what may come next, a line each; @files and @columns stand for these
   case "$1:$2" in
 {cases}
@@ -120,15 +127,16 @@ _bpmcli_columns() {{ {python} -B -m bpmcli.column_names "$@" 2>/dev/null; }}
 def _cases(found: Mapping[str, list[Option]]) -> Iterator[str]:
     for name, options in found.items():
         for option in options:
-            if option.takes is None:
+            if option.takes is None or not option.names:
                 continue
             pattern = "|".join(f'"{name}:{each}"' for each in option.names)
             words = f"@{option.takes}" if isinstance(option.takes, str) else " ".join(option.takes)
             yield f"    {pattern}) printf '%s\\n' {words} ;;"
         inner = [other.split()[1] for other in found if other.startswith(f"{name} ")]
         words = " ".join([*inner, *(each for option in options for each in option.names if each.startswith("--"))])
-        files = "" if inner else "@files "
-        yield f"    \"{name}:\"*) printf '%s\\n' {files}{words} ;;"
+        arguments = next((" ".join(option.takes or ()) for option in options if not option.names), "@files")
+        arguments = "" if inner else arguments
+        yield f"    \"{name}:\"*) printf '%s\\n' {arguments} {words} ;;"
 
 
 BASH = """_bpmcli() {
@@ -156,7 +164,8 @@ ZSH = """_bpmcli() {
     *) compadd -- "${values[@]}" ;;
   esac
 }
-compdef _bpmcli bpmcli
+# In a directory of fpath, zsh runs this file as the function _bpmcli; otherwise it is sourced.
+if [[ "${funcstack[1]}" == _bpmcli ]]; then _bpmcli "$@"; else compdef _bpmcli bpmcli; fi
 """
 
 
@@ -179,6 +188,8 @@ def _fish(found: Mapping[str, list[Option]]) -> str:
 
 
 def _fish_option(option: Option) -> str:
+    if not option.names:
+        return f"-f -a '{' '.join(option.takes or ())}'"
     names = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names)
     said = f"-d {shlex.quote(option.help)}"
     if option.takes is None:

@@ -44,6 +44,10 @@ CASES = [
     (["bpmcli", "metrics", "--format", "j"], ["json", "jsonl"]),
     (["bpmcli", "fit", "--format", "j"], ["json"]),
     (["bpmcli", "fit", "--method", "temp"], ["temperature"]),
+    (["bpmcli", "fit", "--method", "au"], ["auto"]),
+    (["bpmcli", "completion", "z"], ["zsh"]),
+    (["bpmcli", "simulate", "D1"], ["D1"]),
+    (["bpmcli", "metrics", "semicolons.csv", "--label", "y"], ["y_true"]),
     (["bpmcli", "metrics", "-m", "tce-"], ["tce-bpm"]),
     (["bpmcli", "metrics", "--max-increase", "sm"], ["smece="]),
     (["bpmcli", "metrics", "--inconclusive", "p"], ["pass"]),
@@ -55,11 +59,13 @@ CASES = [
 @pytest.mark.parametrize(("words", "offered"), CASES, ids=" ".join)
 def test_bash(script, tmp_path, words, offered):
     (tmp_path / "a data.csv").write_text("confidence,y_true\n0.9,1\n")
+    (tmp_path / "semicolons.csv").write_text("confidence;y_true\n0,9;1\n")
     assert bash(script("bash"), tmp_path, *words) == offered
 
 
 def test_bash_offers_files(script, tmp_path):
     (tmp_path / "a data.csv").write_text("confidence,y_true\n0.9,1\n")
+    (tmp_path / "semicolons.csv").write_text("confidence;y_true\n0,9;1\n")
     assert bash(script("bash"), tmp_path, "bpmcli", "metrics", "a ") == ["a data.csv"]
     assert "@files" not in bash(script("bash"), tmp_path, "bpmcli", "metrics", "")
     assert bash(script("bash"), tmp_path, "bpmcli", "metrics", "-m", "ece", "a ") == ["a data.csv"]
@@ -68,9 +74,23 @@ def test_bash_offers_files(script, tmp_path):
 @pytest.mark.parametrize(("words", "offered"), CASES, ids=" ".join)
 def test_fish(script, tmp_path, words, offered):
     (tmp_path / "a data.csv").write_text("confidence,y_true\n0.9,1\n")
+    (tmp_path / "semicolons.csv").write_text("confidence;y_true\n0,9;1\n")
     line = " ".join(word.replace(" ", "\\ ") for word in words)
     found = asked(["fish", "-N", "-c"], f"source {script('fish')}; complete -C '{line}'", tmp_path)
     assert [each.split("\t")[0] for each in found] == offered
+
+
+def test_zsh_finds_the_script_in_fpath_and_completes(script, tmp_path):
+    (tmp_path / "functions").mkdir()
+    script("zsh").rename(tmp_path / "functions" / "_bpmcli")
+    start = f"fpath=({tmp_path}/functions $fpath); autoload -Uz compinit; compinit -u -d {tmp_path}/dump; "
+    text = (
+        start
+        + "compadd() { shift; print -l -- $@ }; words=(bpmcli fit --method te); CURRENT=4; print ${_comps[bpmcli]}; _bpmcli"
+    )
+    found = asked(["zsh", "-f", "-c"], text, tmp_path)
+    assert found[0] == "_bpmcli"
+    assert {"temperature", "auto"} <= set(found)
 
 
 def test_zsh_reads_the_script(script, tmp_path):
