@@ -77,7 +77,7 @@ def check_name(where: str, scope: Scope, name: str, options: Mapping[Scope, Mapp
     }
     close = get_close_matches(option, sorted(names), 1)
     hint = f"did you mean {close[0]}?" if close else f"options of bpmcli {' '.join(scope) or 'metrics'}: see --help"
-    inside = f" in the table {'.'.join(scope)}" if scope else ""
+    inside = f" in the table {'.'.join(scope)}" if scope and ": paths." not in where else ""
     raise UsageError(f"{where}: unknown option '{name}'{inside}", hint)
 
 

@@ -132,7 +132,7 @@ def understand(reader: Reader, options: InputOptions, outcomes: bool = True) -> 
         top_k=options.top_k, unknown=options.unknown, keyed=keyed,
     )  # fmt: skip
     if outcomes:
-        layout = _with_outcome(layout, columns, options, matrix)
+        layout = _with_outcome(layout, columns, options, matrix, reader.outcome_hint)
         layout = _with_class_names(layout, reader)
     _check_rows(columns, layout, [] if outcomes else chosen.outcome_columns())
     return layout
@@ -209,7 +209,9 @@ def _check_rows(columns: Mapping[str, ColumnInfo], layout: Layout, outcomes: Seq
         )
 
 
-def _with_outcome(layout: Layout, columns: Mapping[str, ColumnInfo], options: InputOptions, matrix: bool) -> Layout:
+def _with_outcome(
+    layout: Layout, columns: Mapping[str, ColumnInfo], options: InputOptions, matrix: bool, where: str = ""
+) -> Layout:
     """Keep only the columns that say which rows are correct."""
     found = listed(columns)
     # Scores of all classes and P(y = 1) bring their own prediction.
@@ -234,7 +236,7 @@ def _with_outcome(layout: Layout, columns: Mapping[str, ColumnInfo], options: In
     hint = "name the hits with --hit, or --prediction and --label"
     if layout.label:
         hint += f"; if '{layout.scores[0]}' is P(y = 1), say --event --probs {layout.scores[0]}"
-    raise DataError(f"no column says which rows are correct (found: {found})", hint)
+    raise DataError(f"no column says which rows are correct (found: {found})", where or hint)
 
 
 __all__ = ["InputOptions", "Layout", "understand"]

@@ -19,6 +19,13 @@ Y = RNG.integers(0, 3, 80)
 TOP, HIT = P.max(axis=1), (P.argmax(axis=1) == Y).astype(int)
 EVEN = RNG.integers(0, 2, 80)
 WEIGHT = RNG.random(80) + 0.5
+TOKENS = [
+    {"token": "A", "logprob": -0.1, "top_logprobs": [{"token": "A", "logprob": -0.1}, {"token": "B", "logprob": -2.4}]}
+]
+BATCH = [
+    {"custom_id": f"r{i}", "response": {"status_code": 200, "body": {"model": "m", "choices": [{"logprobs": {"content": TOKENS}}]}}}
+    for i in range(80)
+]  # fmt: skip
 
 
 class Case(NamedTuple):
@@ -90,6 +97,9 @@ CASES = [
          "say --logits out or --probs out", "a.csv --logits out"),
     Case("an unknown name", csv("a.csv", sure=TOP, hit=HIT), "a.csv", "or --confidence sure", "a.csv --confidence sure"),
     Case("a score of a binary model", csv("a.csv", y_score=TOP, y_pred=EVEN, y_true=EVEN), "a.csv", "say --probs y_score", "a.csv --probs y_score"),
+    Case("answers of a batch without the truth", lambda: (Path("oa.jsonl").write_text("".join(json.dumps(line) + "\n" for line in BATCH)),
+         pd.DataFrame({"sample": [f"r{i}" for i in range(80)], "label": ["AB"[y % 2] for y in Y]}).to_csv("truth.csv", index=False)),
+         "oa.jsonl", "--label FILE --id sample", "oa.jsonl --label truth.csv --id sample"),
     Case("unknown names", csv("a.csv", sure=TOP, age=TOP, hit=HIT), "a.csv", "name them with --logits, --probs or --confidence", "a.csv --confidence sure"),
     Case("labels in one of several columns", lambda: (np.save("x_proba.npy", P), pd.DataFrame({"age": TOP, "class": Y}).to_csv("t.csv", index=False)),
          "x_proba.npy --label t.csv", "--label t.csv::class", "x_proba.npy --label t.csv::class"),

@@ -111,6 +111,7 @@ def parsed(line: bytes) -> Any:
 def first_fault(lines: Iterable[bytes], column: str | None = None) -> str | None:
     """What pyarrow could not parse, and in which row: slow, so it runs only after an error."""
     before = None
+    inner: dict[str, str] = {}
     for row, line in enumerate((line for line in lines if line.strip()), start=1):
         try:
             value = json.loads(line, parse_float=_finite)
@@ -122,6 +123,11 @@ def first_fault(lines: Iterable[bytes], column: str | None = None) -> str | None
         if before and kind and kind != before:
             return f"'{column}' holds {before} first and {kind} later (row {row})"
         before = before or kind
+        found = value.get(column) if column and isinstance(value, dict) else None
+        for key, each in found.items() if isinstance(found, dict) else ():
+            kind = _kind(each)
+            if kind and inner.setdefault(key, kind) != kind:
+                return f"'{column}.{key}' holds {inner[key]} first and {kind} later (row {row})"
     return None
 
 

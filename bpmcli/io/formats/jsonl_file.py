@@ -73,6 +73,10 @@ class JsonlReader(TextReader):
         if fault:
             hint = "write a null instead" if "too large" in fault else "write every line in the same way"
             raise DataError(fault, hint) from None
+        if changed:
+            raise DataError(
+                f"'{changed[1]}' holds values of different kinds", "write every line in the same way"
+            ) from None
         if "unexpected field" in text:
             raise DataError(
                 f"a line has a field that the first {BLOCK >> 20} MB of lines do not have",

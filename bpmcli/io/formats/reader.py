@@ -82,6 +82,9 @@ class Reader:
     row_key: str | None = None
     """The column that names a row's cluster, if the format has one. Rows with the same value are not independent."""
 
+    outcome_hint: ClassVar[str] = ""
+    """Where to get what is correct, if the format does not have it."""
+
     written_as: str = ""
     """The suffix of the output that the columns are written to, if any: a reader may then keep text as it is."""
 

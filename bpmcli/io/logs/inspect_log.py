@@ -117,7 +117,10 @@ def _stated(choice: Any, output: Any) -> float:
 
 
 def _document(raw: Any) -> tuple[dict[str, Any], list[Any]]:
-    log = parse(raw.read(LARGEST_FILE + 1), "inspect log convert --to eval makes an archive that can be read in parts")
+    text = raw.read(LARGEST_FILE + 1)
+    if not text.strip():
+        raise DataError("is empty", "was the evaluation stopped? run it again")
+    log = parse(text, "is the log complete? inspect log convert --to eval makes an archive that can be read in parts")
     if not isinstance(log, dict):
         raise DataError("is not a JSON object", HINT)
     samples = log.get("samples")

@@ -77,7 +77,9 @@ class LogReader(Reader):
             except SkipSample as reason:
                 self.skipped[str(reason)] += 1
             except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-                what = f"'{error.args[0]}' is missing" if isinstance(error, KeyError) else str(error)
+                what = "does not have the form of a sample"
+                if isinstance(error, KeyError | ValueError):
+                    what = f"'{error.args[0]}' is missing" if isinstance(error, KeyError) else str(error)
                 raise DataError(f"sample {name}: {what}", f"is this {self.label} log complete?") from None
         self.n_rows = len(self.samples)
         if not self.samples:

@@ -15,6 +15,7 @@ class OpenAIBatchLog(LogReader):
     """Answer letters with their log-odds."""
 
     label = "openai-batch"
+    outcome_hint = "the log has no true answers: --label FILE --id sample, where FILE has the columns sample and label"
     how_to_log = 'ask for "logprobs": true and "top_logprobs": 10, and for an answer that is one letter'
 
     @classmethod

@@ -1,0 +1,65 @@
+"""Objects of class probabilities in JSON lines and in arrow files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+GOOD = {"probs": {"cat": 0.4, "dog": 0.6}, "label": "dog"}
+
+
+def write(name: str, *rows: object) -> None:
+    Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.mark.parametrize(
+    ("probs", "label", "said"),
+    [
+        ({"cat": 0.5, "dog": "x"}, "cat", "'probs.dog' holds numbers first and text later (row 31)"),
+        ({"cat": 0.5}, "cat", "a value is missing in 'probs' (row 31)"),
+        (None, "cat", "a value is missing in 'probs' (row 31)"),
+        ({"cat": 1.5, "dog": -0.5}, "cat", "found -0.5 (row 31)"),
+        ([0.5, 0.5], "cat", "'probs' holds objects first and lists later (row 31)"),
+        ({"cat": 0.5, "dog": 0.5}, "cow", "label 'cow' is not a class (row 31)"),
+    ],
+)
+def test_malformed_objects_are_refused_with_their_row(run, probs, label, said):
+    write("a.jsonl", *[GOOD] * 30, {"probs": probs, "label": label})
+    assert said in run("metrics", "a.jsonl", "-m", "ece", code=3).err
+
+
+def test_the_order_of_the_keys_does_not_matter(run):
+    write("a.jsonl", *[GOOD] * 15, *[{"probs": {"dog": 0.6, "cat": 0.4}, "label": "dog"}] * 15)
+    found = json.loads(run("metrics", "a.jsonl", "-m", "ece", "-f", "json").out)["results"][0]
+    assert (found["accuracy"], found["classes"]) == (1.0, 2)
+    assert found["mean_confidence"] == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet", "csv"])
+def test_apply_keeps_the_names_of_the_classes(run, suffix):
+    rng = np.random.default_rng(0)
+    p = rng.random(120)
+    rows = [{"probs": {"cat": x, "dog": 1 - x}, "label": "cat" if rng.random() < 0.5 else "dog"} for x in p.tolist()]
+    write("a.jsonl", *rows)
+    run("fit", "a.jsonl", "--method", "temperature", "-o", "p.json")
+    run("apply", "p.json", "a.jsonl", "-o", f"out.{suffix}")
+    found = json.loads(run("metrics", f"out.{suffix}", "-m", "ece", "-f", "json").out)["results"][0]
+    before = json.loads(run("metrics", "a.jsonl", "-m", "ece", "-f", "json").out)["results"][0]
+    assert (found["classes"], found["accuracy"]) == (2, before["accuracy"])
+    assert found["mean_confidence"] < before["mean_confidence"]
+    if suffix == "jsonl":
+        assert list(json.loads(Path("out.jsonl").read_text().splitlines()[0])["probs"]) == ["cat", "dog"]
+
+
+def test_sparse_vectors_of_spark_are_refused(run):
+    fields = {"type": pa.int8(), "size": pa.int32(), "indices": pa.list_(pa.int32()), "values": pa.list_(pa.float64())}
+    dense = {"type": 1, "size": None, "indices": None, "values": [0.3, 0.7]}
+    sparse = {"type": 0, "size": 2, "indices": [1], "values": [1.0]}
+    column = pa.array([dense, sparse], pa.struct(list(fields.items())))
+    pq.write_table(pa.table({"probability": column, "label": [1, 1]}), "a.parquet")
+    assert "'probability': holds a sparse vector (row 2 of this part)" in run("metrics", "a.parquet", code=3).err
