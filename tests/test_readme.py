@@ -12,6 +12,8 @@ import pytest
 from conftest import ROOT
 from doc_blocks import PAGES, blocks, mismatches, new_folder, shell, steps
 
+from bpmcli.core.metrics import METRICS
+
 README = ROOT / "README.md"
 DOCS = ROOT / "docs"
 
@@ -95,6 +97,40 @@ def test_the_keys_of_a_parameter_file_are_documented(folder):
         document = json.loads(shell(f"bpmcli {call} -q", folder).stdout)
         for name in {*document, *document["fit"], *document.get("band", ()), *document.get("grouping", ())}:
             assert re.search(rf"\b{name}\b", described), name
+
+
+def keys_of(document: object) -> set[str]:
+    """All keys of a JSON document, at any depth."""
+    if isinstance(document, list):
+        return {key for item in document for key in keys_of(item)}
+    if isinstance(document, dict):
+        return {key for name, item in document.items() for key in {name, *keys_of(item)}}
+    return set()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "metrics sample_data/digits_test.npz sample_data/digits_good.npz --sort tce --noise-floor --noise-runs 9",
+        "metrics sample_data/digits_test.npz -m ece --classwise --bins-table --interval 0.9 --fail-above ece=0.5",
+        "compare metrics sample_data/digits_good.npz sample_data/digits_overconfident.npz --paired -m ece,ks",
+        "compare calibrators sample_data/digits_val.npz --method bpm --method temperature -m ece --repeats 1",
+        "compare metrics --truth D1 -n 100 --runs 2 -m ece",
+        "compare curves --truth D1 -n 100 --runs 2 --method bpm",
+        "compare samples --truth D1 -n 100 --runs 2 --method bpm",
+        "simulate D1 -n 5 -o drawn.csv",
+        "summarize sample_data/digits_test.npz -o cells.parquet",
+        "config",
+    ],
+)
+def test_every_key_of_a_json_document_is_documented(folder, call):
+    described = (DOCS / "JSON.md").read_text(encoding="utf-8")
+    document = json.loads(shell(f"bpmcli {call} -q -f json; true", folder).stdout)
+    document.pop("options", None)
+    keys = keys_of(document) - set(METRICS)
+    assert len(keys) > 4
+    missing = {key for key in keys if not re.search(rf"\b{re.escape(key)}\b", described)}
+    assert missing == set()
 
 
 def test_make_lists_its_targets():

@@ -41,7 +41,7 @@ def show_records(
     alone = wanted.bins_table and not (by_eye and (wanted.noise_runs or wanted.interval or wanted.classwise))
     if (by_eye and not alone) or not tables:
         tables.insert(0, measurements(records, format_ == "csv", console.quiet, sort))
-    for number, table in enumerate(tables):
+    for number, table in enumerate(tables[:1] if format_ == "json" else tables):  # the document holds everything
         if number:
             print()
         show(format_, shorten_inputs(table) if by_eye and len(records) > 1 else table, document)
