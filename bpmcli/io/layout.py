@@ -12,6 +12,8 @@ from bpmcli.record import Record
 
 TARGETS = {EVENT: "P(y = 1) itself", TOP_LABEL: "the predicted class"}
 
+LABELS = "--label: a column, or a file of labels (y.npy)"
+
 
 class Layout(Record):
     """The columns in use and what they mean."""
@@ -219,7 +221,7 @@ def _with_outcome(
     if layout.target == EVENT:
         outcome = layout.label or layout.hit
         if outcome is None:
-            raise DataError(f"no column with y (found: {found})", "name it with --label")
+            raise DataError(f"no column with y (found: {found})", f"name it with {LABELS}")
         return layout._replace(label=outcome, hit=None, prediction=None)
     if options.unknown is not None and (layout.label is None or options.hit):
         raise DataError("--unknown needs labels: it names one of them", "leave --unknown out")
@@ -232,7 +234,7 @@ def _with_outcome(
     if layout.label and layout.prediction:
         return layout._replace(hit=None)
     if own_prediction:
-        raise DataError(f"no column with labels (found: {found})", "name it with --label, or hits with --hit")
+        raise DataError(f"no column with labels (found: {found})", f"name it with {LABELS}; or hits with --hit")
     hint = "name the hits with --hit, or --prediction and --label"
     if layout.label:
         hint += f"; if '{layout.scores[0]}' is P(y = 1), say --event --probs {layout.scores[0]}"
