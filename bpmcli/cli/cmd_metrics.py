@@ -85,6 +85,7 @@ def metrics(
     records = metrics_output.show_results(format_, measured, sort, options, wanted, outcomes.failures, results)
     if in_terminal:
         metrics_output.show_diagrams(measured)
+        metrics_output.suggest_repair(measured, columns.event)
     if output.plot and measured:
         metrics_output.draw_pictures(output.plot, measured, picture.overlay, style)
     _show_gates(results)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -123,6 +124,18 @@ def show_diagrams(measured: Sequence[Any]) -> None:
         for one in measured:
             print(f"\n{short(title(one.record))}" if len(measured) > 1 else "")
             diagram.show(one.diagram, one.record["target"] == EVENT)
+
+
+def suggest_repair(measured: Sequence[Any], event: bool) -> None:
+    """On a terminal, what to do about the error of a single input."""
+    names = [one.record["verdict"]["name"] for one in measured if "verdict" in one.record]
+    if len(measured) != 1 or not names or names[0] in ("calibrated", "too-few-rows") or not sys.stderr.isatty():
+        return
+    options = "--event --method auto" if event else "--method auto"
+    console.note(
+        f"To repair it, fit a calibrator to other rows with labels: bpmcli fit VALIDATION {options} -o params.json; "
+        "then bpmcli apply params.json INPUT -o OUTPUT"
+    )
 
 
 def draw_pictures(path: str, measured: Sequence[Any], overlay: bool, style: Any) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from bpmcli.cli import console, render
+from bpmcli.cli import console, metrics_output, render
 from bpmcli.core.data.notices import notice
 from bpmcli.errors import BpmError
 
@@ -78,6 +79,30 @@ def test_a_wide_ranking_wraps_verdicts_and_names_but_no_figures(monkeypatch: pyt
     monkeypatch.setenv("NO_COLOR", "1")
     render.show("table", render.Table(columns, rows[:1]), {})
     assert long in out.getvalue()  # without a terminal's colours nothing wraps
+
+
+@pytest.mark.parametrize(
+    ("names", "event", "words"),
+    [
+        (["over-confident"], False, "bpmcli fit VALIDATION --method auto -o params.json"),
+        (["mixed"], True, "bpmcli fit VALIDATION --event --method auto -o params.json"),
+        (["calibrated"], False, ""),
+        (["too-few-rows"], False, ""),
+        (["over-confident", "over-confident"], False, ""),
+        ([None], False, ""),
+    ],
+)
+def test_a_terminal_says_how_to_repair_an_error(
+    monkeypatch: pytest.MonkeyPatch, names: list[str | None], event: bool, words: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setattr(console, "quiet", False)
+    measured = [SimpleNamespace(record={"verdict": {"name": name}} if name else {}) for name in names]
+    for stream, said in ((Terminal(), words), (io.StringIO(), "")):
+        monkeypatch.setattr("sys.stderr", stream)
+        metrics_output.suggest_repair(measured, event)
+        assert said in stream.getvalue()
+        assert bool(stream.getvalue()) == bool(said)
 
 
 def test_blocks_of_a_split_table_repeat_input_and_group(narrow: None, monkeypatch: pytest.MonkeyPatch) -> None:
