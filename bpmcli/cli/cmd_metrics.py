@@ -83,11 +83,9 @@ def metrics(
     measured, outcomes = _measured(items, task, scale, work.pool, (output.output_dir, format_))
     results, code = _judged(measured, limits, before, outcomes, single)
     records = metrics_output.show_results(format_, measured, sort, options, wanted, outcomes.failures, results)
+    _show_pictures(measured, in_terminal, output.plot, picture.overlay, style)
     if in_terminal:
-        metrics_output.show_diagrams(measured)
         metrics_output.suggest_repair(measured, columns.event)
-    if output.plot and measured:
-        metrics_output.draw_pictures(output.plot, measured, picture.overlay, style)
     _show_gates(results)
     ci.publish(records, outcomes.failures, results, measured)
     code = outcomes.finish() or code
@@ -109,6 +107,13 @@ def _judged(
 
     results = judge([one.record for one in measured], limits, before, outcomes.failed(), single)
     return results, exit_code(results)
+
+
+def _show_pictures(measured: Sequence[Any], in_terminal: bool, path: str | None, overlay: bool, style: Any) -> None:
+    if in_terminal:
+        metrics_output.show_diagrams(measured)
+    if path and measured:
+        metrics_output.draw_pictures(path, measured, overlay, style)
 
 
 def _show_gates(results: Sequence[Any]) -> None:

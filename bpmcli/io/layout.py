@@ -118,8 +118,7 @@ def understand(reader: Reader, options: InputOptions, outcomes: bool = True) -> 
     if kind == "logits" and not matrix:
         # One logit per row is the log-odds of y = 1.
         kind, binary = "log_odds", True
-    if options.group and (group := columns.get(options.group)) and group.width is not None:
-        raise DataError(f"'{group.name}' must hold one value per row", "name another column with --by")
+    _check_group(columns, options.group)
     one = chosen.one if outcomes else lambda role: None
     layout = Layout(
         kind, scores, binary, classes,
@@ -194,6 +193,11 @@ def _check_scores(
             f"--event calibrates P(y = 1), but this file has scores of {n_classes} classes",
             "leave --event out, or name the column of P(y = 1) with --probs",
         )
+
+
+def _check_group(columns: Mapping[str, ColumnInfo], name: str | None) -> None:
+    if name and (group := columns.get(name)) and group.width is not None:
+        raise DataError(f"'{group.name}' must hold one value per row", "name another column with --by")
 
 
 def _check_rows(columns: Mapping[str, ColumnInfo], layout: Layout, outcomes: Sequence[str]) -> None:

@@ -100,11 +100,17 @@ def read_rows(
             odd["classes-unchecked"] = odd["scores"]
         if rows.weights is not None and not rows.weights.any():
             raise DataError(f"all weights in '{layout.weight}' are zero", "name another column with --weight")
-        n, sure = rows.log_odds.size, np.count_nonzero(rows.log_odds > CONFIDENT)
-        shares = None if n < 100 else (np.count_nonzero(rows.hits) / n, sure / n)
-        return Loaded(rows, layout, (*reader.notices(), *notices_of(odd, shares, layout)), reader.metadata)
+        return Loaded(rows, layout, (*reader.notices(), *notices_of(odd, _shares(rows), layout)), reader.metadata)
     except BpmError as error:
         raise error.at(path if path != "-" else "standard input") from None
+
+
+def _shares(rows: Rows) -> tuple[float, float] | None:
+    """Accuracy and the share of confidences above 0.8, unless there are few rows."""
+    n = rows.log_odds.size
+    if n < 100:
+        return None
+    return np.count_nonzero(rows.hits) / n, np.count_nonzero(rows.log_odds > CONFIDENT) / n
 
 
 def labelled_rows(path: str, options: InputOptions) -> Rows | None:

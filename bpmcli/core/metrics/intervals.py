@@ -72,16 +72,21 @@ def metric_intervals(
         if np.isnan(base) or drawn.size < 2:
             continue
         low, high = limits_of(METRICS[name], drawn, base, level)
-        low, high = low + value - base, high + value - base
         # If all rows are correct, so are all resamples; the posterior allows for wrong rows.
         room = curve.high if sample.one_outcome else 0.0
-        if METRICS[name].calibration_error:
-            low, high = min(low, curve.low, value), max(min(high, 1.0), room, value)
-        else:
-            low, high = max(min(low, value) - room, 0.0), max(high, value) + room
-            high = min(high, 1.0) if METRICS[name].higher_is_better else high
+        low, high = _within_range(METRICS[name], value, low + value - base, high + value - base, curve.low, room)
         out[name] = Interval(low, high, level, drawn.size)
     return out
+
+
+def _within_range(
+    entry: Metric, value: float, low: float, high: float, curve_low: float, room: float
+) -> tuple[float, float]:
+    """Limits that contain the value and stay within the range of the metric, widened by `room`."""
+    if entry.calibration_error:
+        return min(low, curve_low, value), max(min(high, 1.0), room, value)
+    low, high = max(min(low, value) - room, 0.0), max(high, value) + room
+    return low, min(high, 1.0) if entry.higher_is_better else high
 
 
 def resampled_values(

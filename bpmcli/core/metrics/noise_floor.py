@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bpmcli.core.data.sample import Floats, Sample
-from bpmcli.core.metrics.registry import METRICS, MetricOptions, measure
+from bpmcli.core.metrics.registry import METRICS, Metric, MetricOptions, measure
 
 if TYPE_CHECKING:
     from bpmcli.core.data.rows import Rows
@@ -67,15 +67,15 @@ def noise_floor(
                 if measured.value is not None:
                     values[name].append(measured.value)
     observed = measure(sample, wanted, options, rows)
-    out: dict[str, Floor | None] = {}
-    for name in wanted:
-        score, drawn = observed[name].value, np.array(values[name])
-        if not drawn.size:
-            out[name] = None
-            continue
-        p = None
-        if score is not None:
-            worse = drawn <= score if METRICS[name].higher_is_better else drawn >= score
-            p = float((1 + np.sum(worse)) / (1 + drawn.size))
-        out[name] = Floor(float(drawn.mean()), float(np.quantile(drawn, 0.95)), p)
-    return out
+    return {name: _floor(METRICS[name], observed[name].value, np.array(values[name])) for name in wanted}
+
+
+def _floor(entry: Metric, value: float | None, drawn: Floats) -> Floor | None:
+    """The floor from the values of simulated outcomes, and the P-value of the observed one."""
+    if not drawn.size:
+        return None
+    p = None
+    if value is not None:
+        worse = drawn <= value if entry.higher_is_better else drawn >= value
+        p = float((1 + np.sum(worse)) / (1 + drawn.size))
+    return Floor(float(drawn.mean()), float(np.quantile(drawn, 0.95)), p)
