@@ -35,7 +35,7 @@ def _reliability(path: str, files: list[str], options: InputOptions = InputOptio
     style = more.pop("style", plots.PLAIN)
     wanted = Requested(diagram=True, axis=axis)
     task = MeasureFile(options, ("ece", "tce"), MetricOptions(n_bins=more.pop("n_bins", 15)), wanted)
-    return pictures.reliability(path, [task(Input(name, name))[0] for name in files], overlay, style)
+    return pictures.write_reliability(path, [task(Input(name, name))[0] for name in files], overlay, style)
 
 
 def _fitted(path: str) -> None:

@@ -11,7 +11,7 @@ import typer
 from bpmcli.cli import console
 from bpmcli.cli.options.calibrating import Applying
 from bpmcli.cli.options.command import command_app, only
-from bpmcli.cli.options.reading import Correct, Input, Inputs, Work
+from bpmcli.cli.options.reading import Correct, Inputs, Reading, Work
 from bpmcli.cli.options.showing import Other, Output
 from bpmcli.cli.outcomes import Outcomes
 
@@ -24,7 +24,7 @@ def apply(
     *,
     output: Annotated[Output, only("output", "output_dir", "force")],
     applying: Applying,
-    read: Input,
+    read: Reading,
     correct: Annotated[Correct, only("multi_label")],
     work: Annotated[Work, only("jobs")],
     other: Annotated[Other, only("quiet")],

@@ -10,7 +10,7 @@ from bpmcli.cli import console
 from bpmcli.cli.options.calibrating import Calibrators
 from bpmcli.cli.options.command import command_app, only, without
 from bpmcli.cli.options.measuring import Details, Uncertainty
-from bpmcli.cli.options.reading import Correct, Groups, Input, OptionalInputs, Work
+from bpmcli.cli.options.reading import Correct, Groups, OptionalInputs, Reading, Work
 from bpmcli.cli.options.showing import Other, Output
 from bpmcli.cli.outcomes import Outcomes
 from bpmcli.errors import UsageError
@@ -35,7 +35,7 @@ def fit(
     calibrators: Annotated[Calibrators, METHOD],
     groups: Annotated[Groups, BY],
     uncertainty: Annotated[Uncertainty, BAND],
-    read: Input,
+    read: Reading,
     correct: Annotated[Correct, only("unknown", "multi_label")],
     work: Work,
     details: Annotated[Details, without("n_bins", "binning")],

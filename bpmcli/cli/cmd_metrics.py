@@ -9,7 +9,7 @@ from bpmcli.cli import console, metrics_output
 from bpmcli.cli.options.ci import Ci
 from bpmcli.cli.options.command import command_app, only
 from bpmcli.cli.options.measuring import Details, Gate, Metrics, Uncertainty
-from bpmcli.cli.options.reading import Correct, Groups, Input, InputCheck, OptionalInputs, Work
+from bpmcli.cli.options.reading import Correct, Groups, InputCheck, OptionalInputs, Reading, Work
 from bpmcli.cli.options.showing import FORMATS_PER_INPUT, Other, Output, Picture
 from bpmcli.cli.outcomes import Outcomes
 from bpmcli.errors import UsageError
@@ -34,7 +34,7 @@ def metrics(
     gate: Gate,
     ci: Ci,
     groups: Annotated[Groups, only("by")],
-    read: Input,
+    read: Reading,
     correct: Correct,
     check: InputCheck,
     work: Work,
@@ -188,7 +188,7 @@ def _measured(
         measured += done
         if each:
             each.take(position, [one.record for one in done])
-        metrics_output.show_notices(done, outcomes.where(names[position]))
+        metrics_output.show_notices_of_input(done, outcomes.where(names[position]))
     return measured, outcomes
 
 

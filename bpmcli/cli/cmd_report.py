@@ -9,7 +9,7 @@ from bpmcli.cli import console
 from bpmcli.cli.options.calibrating import FairComparison
 from bpmcli.cli.options.command import command_app, only
 from bpmcli.cli.options.measuring import Details, Uncertainty
-from bpmcli.cli.options.reading import Groups, Input, Inputs, Work
+from bpmcli.cli.options.reading import Groups, Inputs, Reading, Work
 from bpmcli.cli.options.showing import Other, Output
 from bpmcli.cli.outcomes import Outcomes
 from bpmcli.errors import UsageError
@@ -31,7 +31,7 @@ def report(
     fair: Annotated[FairComparison, REPAIR],
     groups: Annotated[Groups, BY],
     uncertainty: Annotated[Uncertainty, only("resamples", "cluster")],
-    read: Input,
+    read: Reading,
     work: Annotated[Work, only("jobs")],
     details: Details,
     other: Other,
@@ -90,7 +90,7 @@ def _check_files(target: str, items: Sequence[Any], fair: FairComparison) -> str
 
 
 def _task(
-    read: Input, details: Details, calibration: str | None, by: str | None, uncertainty: Uncertainty, seed: int
+    read: Reading, details: Details, calibration: str | None, by: str | None, uncertainty: Uncertainty, seed: int
 ) -> Any:
     from bpmcli.core.calibrators import METHODS, FitOptions
     from bpmcli.core.compare.cross_validation import HELD_OUT, Contest

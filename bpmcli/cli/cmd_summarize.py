@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from bpmcli.cli import console
 from bpmcli.cli.options.command import command_app, only
-from bpmcli.cli.options.reading import Groups, Input, Inputs, Work
+from bpmcli.cli.options.reading import Groups, Inputs, Reading, Work
 from bpmcli.cli.options.showing import Other, Output
 from bpmcli.cli.outcomes import Outcomes
 from bpmcli.errors import UsageError
@@ -29,7 +29,7 @@ def summarize(
     *,
     output: Annotated[Output, OUTPUT],
     groups: Annotated[Groups, only("by", help={"by": "Keep a summary for each value of this column."})],
-    read: Input,
+    read: Reading,
     work: Annotated[Work, JOBS],
     other: Annotated[Other, only("quiet")],
 ) -> int:

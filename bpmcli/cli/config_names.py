@@ -83,9 +83,9 @@ def check_name(where: str, scope: Scope, name: str, options: Mapping[Scope, Mapp
 
 def check_path_option(where: str, pattern: str, option: str) -> None:
     """Raise UsageError for an option that cannot differ from input to input."""
-    from bpmcli.cli.options.reading import Input
+    from bpmcli.cli.options.reading import Reading
 
-    allowed = [name.replace("_", "-") for name in Input._fields] + [
+    allowed = [name.replace("_", "-") for name in Reading._fields] + [
         "fail-above",
         "fail-below",
         "pass-below",

@@ -198,7 +198,7 @@ def plain(lines: list[list[Glyph]]) -> str:
     return "".join("".join(glyph.text for glyph in line).rstrip() + "\n" for line in lines)
 
 
-def show(found: Reliability, event: bool = False) -> None:
+def show_diagram(found: Reliability, event: bool = False) -> None:
     """Print the diagram, as wide as the terminal; in colour where colour is wanted."""
     import shutil
     import sys

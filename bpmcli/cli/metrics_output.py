@@ -72,7 +72,7 @@ def ranked_records(records: Sequence[Record], metric: str, format_: str) -> list
     return ranked
 
 
-def show_notices(done: Sequence[Any], where: str) -> None:
+def show_notices_of_input(done: Sequence[Any], where: str) -> None:
     """Notices that all groups of an input share are shown once."""
     from bpmcli.cli.measurement_tables import title
 
@@ -123,7 +123,7 @@ def show_diagrams(measured: Sequence[Any]) -> None:
     with writing():
         for one in measured:
             print(f"\n{short(title(one.record))}" if len(measured) > 1 else "")
-            diagram.show(one.diagram, one.record["target"] == EVENT)
+            diagram.show_diagram(one.diagram, one.record["target"] == EVENT)
 
 
 def suggest_repair(measured: Sequence[Any], event: bool) -> None:
@@ -140,8 +140,8 @@ def suggest_repair(measured: Sequence[Any], event: bool) -> None:
 
 def draw_pictures(path: str, measured: Sequence[Any], overlay: bool, style: Any) -> None:
     """Write reliability diagrams to a file, or to files in a folder, and say so."""
-    from bpmcli.cli.pictures import reliability
+    from bpmcli.cli.pictures import write_reliability
 
-    written = reliability(path, measured, overlay, style)
+    written = write_reliability(path, measured, overlay, style)
     more = f" and {len(written) - 1} more" if len(written) > 1 else ""
     console.note(f"wrote {written[0]}{more}")

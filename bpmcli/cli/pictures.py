@@ -50,7 +50,7 @@ def _is_folder(path: str) -> bool:
     return path.endswith(("/", os.sep)) or os.path.isdir(path)
 
 
-def reliability(path: str, measured: Sequence[Measurement], overlay: bool, style: PictureStyle) -> list[str]:
+def write_reliability(path: str, measured: Sequence[Measurement], overlay: bool, style: PictureStyle) -> list[str]:
     """Draw reliability diagrams in panels, in one panel, or in one file each. Returns the files written."""
     from bpmcli.plots.reliability import draw_overlay, draw_reliability
 

@@ -76,7 +76,7 @@ def work(function: Callable[[Any], Any], items: Sequence[Any], scale: Scale) -> 
             yield _result(futures.pop(), item)
 
 
-def merged(
+def run_and_merge(
     function: Callable[[Any], Any], plan: Sequence[Sequence[Any]], merge: Callable[[Sequence[Any]], Any], scale: Scale
 ) -> Any:
     """`function` over the pieces of every file; results are merged per file, then along the tree of all engines."""

@@ -89,7 +89,7 @@ def summarise_inputs(items: Sequence[Input], options: InputOptions, scale: Scale
     if scale.engine != "local":
         from bpmcli.engines import dask
 
-        found: Summarised = dask.merged(Summarise(options), plan, merge_few, scale)
+        found: Summarised = dask.run_and_merge(Summarise(options), plan, merge_few, scale)
         return found
     if not few and len(items) >= 4 * FAN_IN * scale.workers:
         # The first level of the tree is merged where the files are read.

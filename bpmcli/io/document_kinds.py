@@ -44,7 +44,7 @@ POSITIVE = Is("a whole number, 1 or more", lambda value: _is_integer(value) and 
 OBJECT = Each(ANYTHING)
 
 
-def one_of(*values: str) -> Is:
+def is_one_of(*values: str) -> Is:
     """One of these texts."""
     return Is(" or ".join(f"'{value}'" for value in values), lambda value: isinstance(value, str) and value in values)
 
@@ -75,7 +75,7 @@ CALIBRATOR = Kind(
     "bpmcli/calibrator", 2, "written by `bpmcli fit`",
     {
         "method": TEXT,
-        "target": one_of("top-label", "event"),
+        "target": is_one_of("top-label", "event"),
         "parameters": OBJECT,
         "fit": Maybe(OBJECT),
         "spread": Maybe({
@@ -110,7 +110,7 @@ METRICS = Kind(
             "input": TEXT,
             "by": Maybe(TEXT),
             "group": Maybe(TEXT),
-            "target": one_of("top-label", "event"),
+            "target": is_one_of("top-label", "event"),
             "weighted": FLAG,
             "metrics": Each(METRIC_VALUE),
             "kept": Maybe(KEPT),
@@ -121,7 +121,7 @@ METRICS = Kind(
 SUMMARY = Kind(
     "bpmcli/summary", 2, "written by `bpmcli summarize`",
     {
-        "target": one_of("top-label", "event"),
+        "target": is_one_of("top-label", "event"),
         "mantissa_bits": COUNT, "fixed_bits": COUNT, "kept_bits": COUNT,
         "by": Maybe(TEXT),
         "odd": Maybe(Each(COUNT)),

@@ -51,9 +51,9 @@ def expand(arguments: Iterable[str]) -> list[Input]:
 
 def _expand_folder(argument: str) -> list[Input]:
     """The inputs below a folder, which may itself be a data set."""
-    from bpmcli.io.formats.hf_file import is_dataset, splits
+    from bpmcli.io.formats.hf_file import dataset_splits, is_dataset
 
-    sets = [argument] if is_dataset(argument) else splits(argument)
+    sets = [argument] if is_dataset(argument) else dataset_splits(argument)
     if sets:
         return [Input(path, os.path.basename(os.path.normpath(path))) for path in sets]
     files = sorted(str(p) for p in Path(argument).rglob("*") if p.is_file() and (_is_input(p.name) or _is_log(p)))

@@ -126,7 +126,7 @@ def test_one_row_can_be_drawn():
 def test_a_narrow_encoding_gets_ascii(monkeypatch):
     out = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
     monkeypatch.setattr("sys.stdout", out)
-    diagram.show(rows(0.0))
+    diagram.show_diagram(rows(0.0))
     out.flush()
     assert out.buffer.getvalue().decode("latin-1").isascii()
 
@@ -135,10 +135,10 @@ def test_colours_are_forced_and_forbidden(monkeypatch, capsys):
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("FORCE_COLOR", "1")
-    diagram.show(rows(-0.2))
+    diagram.show_diagram(rows(-0.2))
     assert "\033[" in capsys.readouterr().out
     monkeypatch.setenv("NO_COLOR", "1")
-    diagram.show(rows(-0.2))
+    diagram.show_diagram(rows(-0.2))
     assert "\033[" not in capsys.readouterr().out
 
 

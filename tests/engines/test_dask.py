@@ -102,7 +102,7 @@ def test_a_killed_worker_costs_nothing_and_counts_nothing_twice(there, files, tm
 
     marker = tmp_path / "killed"
     plan = [[scale_module.Piece(item)] for item in files]
-    found = dask.merged(Once(str(marker)), plan, merge_few, there)
+    found = dask.run_and_merge(Once(str(marker)), plan, merge_few, there)
     assert marker.exists()
     assert found.whole.n == 40 * 500
     assert same(found.whole, scale_module.summarise_inputs(files, InputOptions(), LOCAL, quiet).whole)
@@ -112,10 +112,10 @@ def test_a_failing_file_is_retried_then_reported(there, files, tmp_path):
     from bpmcli.engines import dask
 
     plan = [[scale_module.Piece(item)] for item in files]
-    found = dask.merged(Flaky(str(tmp_path / "twice"), 2), plan, merge_few, there)
+    found = dask.run_and_merge(Flaky(str(tmp_path / "twice"), 2), plan, merge_few, there)
     assert found.whole.n == 40 * 500
     with pytest.raises(BpmError, match=r"03\.npz: connection reset"):
-        dask.merged(Flaky(str(tmp_path / "always"), 99), plan, merge_few, there)
+        dask.run_and_merge(Flaky(str(tmp_path / "always"), 99), plan, merge_few, there)
     assert (tmp_path / "always").stat().st_size == 1 + dask.RETRIES
     results = list(dask.work(Flaky(str(tmp_path / "each"), 99), [p[0] for p in plan[:6]], there))
     assert [isinstance(r, BpmError) for r in results] == [i == 3 for i in range(6)]

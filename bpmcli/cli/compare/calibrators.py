@@ -12,7 +12,7 @@ from bpmcli.cli.compare.simulated import check_targets, fit_options, write_tidy
 from bpmcli.cli.options.calibrating import Calibrators, FairComparison, compared_methods
 from bpmcli.cli.options.command import command, only
 from bpmcli.cli.options.measuring import Details, Metrics
-from bpmcli.cli.options.reading import Input, OptionalInputs, Work
+from bpmcli.cli.options.reading import OptionalInputs, Reading, Work
 from bpmcli.cli.options.showing import Other, Output
 from bpmcli.cli.outcomes import Outcomes
 from bpmcli.errors import UsageError
@@ -30,7 +30,7 @@ def compare_calibrators(
     chosen: Annotated[Metrics, METRIC],
     output: Annotated[Output, only("output", "format", help=TIDY.help)],
     work: Annotated[Work, JOBS],
-    read: Input,
+    read: Reading,
     details: Details,
     other: Other,
 ) -> int:

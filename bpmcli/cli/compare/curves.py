@@ -18,7 +18,7 @@ from bpmcli.cli.compare.simulated import (
 from bpmcli.cli.options.calibrating import Calibrators
 from bpmcli.cli.options.command import command, only, without
 from bpmcli.cli.options.measuring import Details
-from bpmcli.cli.options.reading import Input, Work
+from bpmcli.cli.options.reading import Reading, Work
 from bpmcli.cli.options.showing import Other, Output
 from bpmcli.cli.options.truths import Truths
 
@@ -38,7 +38,7 @@ def compare_curves(
     calibrators: Annotated[Calibrators, METHOD],
     output: Annotated[Output, TIDY],
     work: Annotated[Work, JOBS],
-    read: Input,
+    read: Reading,
     details: Annotated[Details, without("binning")],
     other: Other,
 ) -> int:

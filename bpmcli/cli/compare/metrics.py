@@ -11,7 +11,7 @@ from bpmcli.cli.compare.simulated import check_targets, facts, records, run_draw
 from bpmcli.cli.measurement_tables import labelled, measurements, outward
 from bpmcli.cli.options.command import command, only
 from bpmcli.cli.options.measuring import Details, Metrics, Pairs, Uncertainty
-from bpmcli.cli.options.reading import Input, OptionalInputs, Work
+from bpmcli.cli.options.reading import OptionalInputs, Reading, Work
 from bpmcli.cli.options.showing import Other, Output
 from bpmcli.cli.options.truths import Truths
 from bpmcli.cli.outcomes import Outcomes
@@ -53,7 +53,7 @@ def compare_metrics(
     truths: Truths,
     output: Annotated[Output, TIDY],
     work: Annotated[Work, JOBS],
-    read: Input,
+    read: Reading,
     details: Details,
     other: Other,
 ) -> int:

@@ -17,7 +17,7 @@ from bpmcli.cli.compare.simulated import (
 from bpmcli.cli.options.calibrating import Accuracy, Calibrators
 from bpmcli.cli.options.command import command, without
 from bpmcli.cli.options.measuring import Details
-from bpmcli.cli.options.reading import Input, Work
+from bpmcli.cli.options.reading import Reading, Work
 from bpmcli.cli.options.showing import Other, Output
 from bpmcli.cli.options.truths import Truths
 
@@ -35,7 +35,7 @@ def compare_samples(
     calibrators: Annotated[Calibrators, METHOD],
     output: Annotated[Output, TIDY],
     work: Annotated[Work, JOBS],
-    read: Input,
+    read: Reading,
     details: Annotated[Details, without("binning")],
     other: Other,
 ) -> int:

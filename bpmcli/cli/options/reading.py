@@ -19,7 +19,7 @@ MOST_JOBS = 1024
 
 
 @under(INPUT)
-class Input(Record):
+class Reading(Record):
     """Which columns or arrays hold what."""
 
     logits: Annotated[str | None, typer.Option(metavar="KEY", help="Column or array of logits.")] = None

@@ -16,7 +16,7 @@ import numpy as np
 from bpmcli.core.curves.averaged.tce import tce_averaged, unbiased_curve
 from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import Floats, Ints, Sample, make_room_for_hit, sigmoid
-from bpmcli.core.metrics.resamples import Resamples, joined, runs_of_cells
+from bpmcli.core.metrics.resamples import Resamples, join_cells, runs_of_cells
 from bpmcli.errors import DataError
 
 AT_ONCE = 1 << 23
@@ -60,7 +60,7 @@ class ClusteredCells:
     def as_fewer_rows(self) -> Sample:
         """The effective number of rows in wide cells, for simulations that draw rows one by one."""
         wide = max(10, min(self.cells.mass.size, int(self.cells.effective_n / 4)))
-        return joined(self.cells, runs_of_cells(self.cells, wide))._replace(weighted=True, summarised=True)
+        return join_cells(self.cells, runs_of_cells(self.cells, wide))._replace(weighted=True, summarised=True)
 
 
 def clustered(rows: Rows) -> tuple[Sample, ClusteredCells]:
@@ -79,7 +79,7 @@ def clustered(rows: Rows) -> tuple[Sample, ClusteredCells]:
     cell = np.maximum(np.searchsorted(sample.log_odds[starts], x, side="right") - 1, 0)
     effect = design_effect(sample, x, hits, weights, cluster)
     sample = sample._replace(effective_n=max(sample.effective_n / effect, 2.0))
-    cells = sample if starts.size == sample.mass.size else joined(sample, starts)
+    cells = sample if starts.size == sample.mass.size else join_cells(sample, starts)
     return sample, ClusteredCells(cells, cell, cluster, weights, weights * hits)
 
 

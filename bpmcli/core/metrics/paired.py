@@ -24,7 +24,7 @@ from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import Floats, Ints, make_room_for_hit, sigmoid
 from bpmcli.core.metrics.paired_scores import is_score, score_errors
 from bpmcli.core.metrics.registry import METRICS, MetricOptions, measure
-from bpmcli.core.metrics.resamples import Resamples, joined, runs_of_cells
+from bpmcli.core.metrics.resamples import Resamples, join_cells, runs_of_cells
 from bpmcli.errors import DataError
 
 AT_ONCE = 250
@@ -56,7 +56,7 @@ class _Model:
         x = rows.log_odds.copy()
         make_room_for_hit(x)
         starts = runs_of_cells(rows.sample)
-        self.sample = rows.sample if starts.size == rows.sample.mass.size else joined(rows.sample, starts)
+        self.sample = rows.sample if starts.size == rows.sample.mass.size else join_cells(rows.sample, starts)
         # A row of weight zero belongs to no cell; it adds nothing wherever it is put.
         self.cell = np.maximum(np.searchsorted(rows.sample.log_odds[starts], x, side="right") - 1, 0)
         self.weights = None if rows.weights is None else rows.weights / rows.weights.max()

@@ -24,7 +24,7 @@ BIN_CAP = (100, 500)
 
 def merged(sample: Sample, cells: int = CELLS) -> Sample:
     """Neighbouring cells joined into at most `cells` of about equal mass."""
-    return sample if sample.mass.size <= cells else joined(sample, runs_of_cells(sample, cells))
+    return sample if sample.mass.size <= cells else join_cells(sample, runs_of_cells(sample, cells))
 
 
 def runs_of_cells(sample: Sample, cells: int = CELLS) -> Ints:
@@ -35,7 +35,7 @@ def runs_of_cells(sample: Sample, cells: int = CELLS) -> Ints:
     return np.concatenate([[0], np.flatnonzero(np.diff(run)) + 1])
 
 
-def joined(sample: Sample, starts: Ints) -> Sample:
+def join_cells(sample: Sample, starts: Ints) -> Sample:
     """Each run of cells as one cell."""
     mass = np.add.reduceat(sample.mass, starts)
     confidences = np.add.reduceat(sample.mass * sample.confidences, starts) / mass

@@ -61,7 +61,7 @@ def grid_cells(m: Floats, high: Bools) -> tuple[npt.NDArray[np.int32], Ints]:
     return cells, low_bits_of(m) - insets(int(depth.max(initial=0)) + 1)[depth]
 
 
-def grid(depths: int) -> tuple[Floats, Floats]:
+def least_and_units(depths: int) -> tuple[Floats, Floats]:
     """The least m of each depth and the unit of its sums. (Depths without any m are set to one.)"""
     least, unit, _ = _grid(1 << (depths - 1).bit_length())
     return least[:depths], unit[:depths]

@@ -1,7 +1,7 @@
 """A sample of any size in a table of fixed size, built in one pass and merged by addition.
 
 A row is represented by m = min(s, 1 − s) and its side of one half. As long as there are few distinct values
-(`distinct`), they are kept and nothing is lost. With more, rows are counted in the cells of a fixed grid (`grid`):
+(`distinct`), they are kept and nothing is lost. With more, rows are counted in the cells of a fixed grid (`grid.py`):
 a cell stores its correct and wrong rows and the sum of m, so accuracy and mean confidence stay exact, and only the
 order of the rows inside a cell is lost. Either way the table becomes a `Sample`, from which every metric and fit is
 computed.
@@ -36,8 +36,8 @@ from bpmcli.core.summary.grid import (
     Placer,
     Values,
     depths_of,
-    grid,
     grid_cells,
+    least_and_units,
 )
 from bpmcli.errors import DataError
 
@@ -90,7 +90,7 @@ class Summary:
             x, count, hits = grouped(x, self.count, self.hits)
             return sample_at(x, count * scale, hits * scale, self.n, effective, self.weighted, from_summary=True)
         depth = np.abs(self.cells)
-        least, unit = (values[depth] for values in grid(int(depth.max()) + 1))
+        least, unit = (values[depth] for values in least_and_units(int(depth.max()) + 1))
         m, high = least + unit * (self.excess / self.count), self.cells > 0
         # Rows that are spread evenly inside their cells add this to the variance of the confidence.
         width = np.minimum(least / (1 << MANTISSA_BITS), 1.0 / (1 << FIXED_BITS))

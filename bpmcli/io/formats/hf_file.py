@@ -22,7 +22,7 @@ def is_dataset(folder: str) -> bool:
     return os.path.isfile(os.path.join(folder, "dataset_info.json")) and bool(_shards(folder))
 
 
-def splits(folder: str) -> list[str]:
+def dataset_splits(folder: str) -> list[str]:
     """The folders of the splits that `DatasetDict.save_to_disk` wrote."""
     if not os.path.isfile(os.path.join(folder, "dataset_dict.json")):
         return []
