@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from bpmcli.core.data import any_order
+from bpmcli.core.data.sorting import sorted_cells, weighted_cells
 from bpmcli.errors import DataError
 from bpmcli.record import Record
 
@@ -33,6 +35,10 @@ BARE_LIMIT = 54 * math.log(2)
 
 ROUNDS_TO_ONE = 53 * math.log(2)
 """Beyond these log-odds 1 + e^-x is 1, so the confidence is exactly 1 (or its complement is)."""
+
+
+SORTED = ("log_odds", "confidences", "complements", "mass", "hits")
+"""The fields of a sample that need its rows sorted."""
 
 
 class Sums(NamedTuple):
@@ -64,6 +70,35 @@ class Sample(Record):
     inner_variance: float = 0.0
     """Variance of the confidences inside the cells of a summary."""
 
+    @classmethod
+    def of_rows(cls, log_odds: Floats, is_hit: npt.NDArray[np.bool_]) -> Sample:
+        """A sample of single rows, which are sorted as soon as something needs their order."""
+        fresh = cls.__new__(cls)
+        n = log_odds.size
+        fresh.__dict__.update(cls._field_defaults, n=n, effective_n=float(n), _unsorted=(log_odds, is_hit))
+        return fresh
+
+    def __getattr__(self, name: str) -> Any:
+        # Only reached for what has not been set: the fields of a sample that has not been sorted.
+        if name not in SORTED or "_unsorted" not in self.__dict__:
+            raise AttributeError(name)
+        x, mass, hits = sorted_cells(*self.__dict__.pop("_unsorted"))
+        self.__dict__.pop("in_any_order", None)
+        self.__dict__.update(zip(SORTED, (x, *_ascending_pair(x), mass, hits), strict=True))
+        return self.__dict__[name]
+
+    def _asdict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._fields}
+
+    @cached_property
+    def in_any_order(self) -> any_order.Terms:
+        """The cells, or the rows as they came if they have not been sorted: for sums that need no order."""
+        if "_unsorted" not in self.__dict__:
+            mass = None if self.untied else self.mass
+            return any_order.Terms(self.log_odds, self.confidences, self.complements, mass, self.hits)
+        x, is_hit = self.__dict__["_unsorted"]
+        return any_order.Terms(x, *sigmoid_pair(x), None, is_hit)
+
     def __repr__(self) -> str:
         kind = ", weighted" if self.weighted else ""
         return (
@@ -79,18 +114,20 @@ class Sample(Record):
     @cached_property
     def accuracy(self) -> float:
         # Sums of weights may exceed the total by rounding.
-        return 1.0 if self.one_outcome == "hits" else min(float(np.sum(self.hits)) / self.n, 1.0)
+        return 1.0 if self.one_outcome == "hits" else min(float(np.sum(self.in_any_order.hits)) / self.n, 1.0)
 
     @cached_property
     def one_outcome(self) -> str | None:
         """`hits` if all rows are correct, `misses` if all are wrong. Tested cell by cell, because sums are rounded."""
-        if not self.hits.any():
+        terms = self.in_any_order
+        if not terms.hits.any():
             return "misses"
-        return "hits" if bool((self.hits >= self.mass * (1.0 - 1e-14)).all()) else None
+        least = 1.0 if terms.mass is None else terms.mass * (1.0 - 1e-14)
+        return "hits" if bool((terms.hits >= least).all()) else None
 
     @cached_property
     def mean_confidence(self) -> float:
-        return float(np.dot(self.mass, self.confidences)) / self.n
+        return any_order.total(self.in_any_order.confidences, self.in_any_order.mass) / self.n
 
     @cached_property
     def mean_gap(self) -> float:
@@ -108,7 +145,9 @@ class Sample(Record):
     @cached_property
     def saturated(self) -> float:
         """Share of rows whose confidence rounds to 0 or 1 in float64."""
-        return float(np.sum(self.mass[np.abs(self.log_odds) > ROUNDS_TO_ONE])) / self.n
+        terms = self.in_any_order
+        rounded = np.abs(terms.log_odds) > ROUNDS_TO_ONE
+        return float(np.count_nonzero(rounded) if terms.mass is None else np.sum(terms.mass[rounded])) / self.n
 
     @cached_property
     def mass_before(self) -> Floats:
@@ -192,19 +231,12 @@ def sample_from_log_odds(log_odds: npt.ArrayLike, hits: npt.ArrayLike, weights: 
     if is_hit is not h and not np.array_equal(is_hit, h):
         row = int(np.flatnonzero(is_hit != h)[0])
         raise DataError(f"hits must be 0 or 1, found {h[row]} (row {row + 1})")
-    bits = make_room_for_hit(x)
+    make_room_for_hit(x)
     if weights is not None:
-        return _weighted_sample(x, is_hit, np.asarray(weights, dtype=np.float64).ravel())
-    np.bitwise_or(bits, is_hit, out=bits)
-    x.sort()
-    hit_bits = (bits & 1).astype(np.float64)
-    np.bitwise_and(bits, ~np.int64(1), out=bits)
-    new = x[1:] != x[:-1]
-    if new.all():
-        return sample_at(x, np.ones(x.size), hit_bits, x.size, float(x.size))
-    starts = np.concatenate([[0], np.flatnonzero(new) + 1])
-    mass = np.diff(np.append(starts, x.size)).astype(np.float64)
-    return sample_at(x[starts], mass, np.add.reduceat(hit_bits, starts), x.size, float(x.size))
+        return sample_at(*weighted_cells(x, is_hit, np.asarray(weights, dtype=np.float64).ravel()), weighted=True)
+    if x.size > any_order.MOST_ROWS:
+        return sample_at(*sorted_cells(x, is_hit), x.size, float(x.size))
+    return Sample.of_rows(x, is_hit.copy())
 
 
 def make_room_for_hit(x: Floats) -> Ints:
@@ -231,31 +263,6 @@ def sample_from_confidences(
     return sample_from_log_odds(log_odds_of_confidences(np.asarray(confidences)), hits, weights)
 
 
-def _weighted_sample(x: Floats, hits: npt.NDArray[np.bool_], weights: Floats) -> Sample:
-    if weights.size != x.size:
-        raise DataError(f"{x.size} confidences but {weights.size} weights")
-    bad = ~np.isfinite(weights) | (weights < 0)
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        raise DataError(f"weights must be finite and not negative, found {weights[row]} (row {row + 1})")
-    if not (weights > 0).any():
-        raise DataError("all weights are zero")
-    # Only ratios of weights matter; scaled by the largest, neither sums nor squares overflow.
-    weights = weights / weights.max()
-    keep = weights > 1e-150
-    x, hits, weights = x[keep], hits[keep], weights[keep]
-    # A complete order, so that sums do not depend on the order of the rows.
-    order = np.lexsort((hits, weights, x))
-    x, hits, weights = x[order], hits[order], weights[order]
-    n = x.size
-    effective = float(np.sum(weights)) ** 2 / float(np.dot(weights, weights))
-    weights = weights * (n / np.sum(weights))
-    starts = np.concatenate([[0], np.flatnonzero(x[1:] != x[:-1]) + 1])
-    mass = np.add.reduceat(weights, starts)
-    hit_mass = np.add.reduceat(weights * hits, starts)
-    return sample_at(x[starts], mass, hit_mass, n, effective, weighted=True)
-
-
 def sample_at(
     x: Floats,
     mass: Floats,
@@ -266,9 +273,12 @@ def sample_at(
     from_summary: bool = False,
 ) -> Sample:
     """A sample of cells at these log-odds, in ascending order."""
-    # sigmoid(x) and sigmoid(-x) with one exponential for both.
+    return Sample(x, *_ascending_pair(x), mass, hits, n, effective_n, weighted, from_summary)
+
+
+def _ascending_pair(x: Floats) -> tuple[Floats, Floats]:
+    """`sigmoid_pair` of ascending log-odds, in place, because allocating an array costs more than filling it."""
     below = int(np.searchsorted(x, 0.0))
-    # In place, because allocating an array costs more than filling it.
     complements = np.abs(x)
     np.exp(np.negative(complements, out=complements), out=complements)
     confidences = 1.0 + complements
@@ -276,4 +286,4 @@ def sample_at(
     np.reciprocal(confidences, out=confidences)
     larger = confidences[:below].copy()
     confidences[:below], complements[:below] = complements[:below], larger
-    return Sample(x, confidences, complements, mass, hits, n, effective_n, weighted, from_summary)
+    return confidences, complements
