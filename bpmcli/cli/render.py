@@ -198,7 +198,7 @@ GAP = 3
 
 
 def _widths(table: Table, cells: Sequence[Sequence[str]], width: int) -> list[int]:
-    """The widths of the columns. Where the whole table is too wide for the terminal, two columns are narrowed."""
+    """The widths of the columns. If the table is too wide for the terminal, names and verdicts are narrowed."""
     found = [max([len(name), *(len(row[i]) for row in cells)]) for i, name in enumerate(table.columns)]
     if sum(found) + GAP * len(found) <= width:
         return found

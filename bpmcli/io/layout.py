@@ -103,11 +103,7 @@ def understand(reader: Reader, options: InputOptions, outcomes: bool = True) -> 
     if not columns:
         raise DataError("no columns", "is the file empty?")
     if options.multi_label:
-        from bpmcli.io.multi_label import understand_multi_label
-
-        layout = understand_multi_label(reader, options, outcomes)
-        _check_rows(columns, layout, [])
-        return layout
+        return _multi_label(reader, options, outcomes)
     chosen = ColumnChoice(columns, options)
     kind, scores, classes = _scores(reader, chosen)
     keyed = len(scores) == 1 and columns[scores[0]].classes is not None
@@ -193,6 +189,14 @@ def _check_scores(
             f"--event calibrates P(y = 1), but this file has scores of {n_classes} classes",
             "leave --event out, or name the column of P(y = 1) with --probs",
         )
+
+
+def _multi_label(reader: Reader, options: InputOptions, outcomes: bool) -> Layout:
+    from bpmcli.io.multi_label import understand_multi_label
+
+    layout = understand_multi_label(reader, options, outcomes)
+    _check_rows(reader.columns, layout, [])
+    return layout
 
 
 def _check_group(columns: Mapping[str, ColumnInfo], name: str | None) -> None:

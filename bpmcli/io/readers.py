@@ -79,8 +79,7 @@ def read_rows(
     array([ True, False])
     """
     try:
-        options = options or InputOptions()
-        reader, options = open_input(path, options)
+        reader, options = open_input(path, options or InputOptions())
         large = mode == "auto" and not distributions and is_large(reader)
         if large or mode == "summary" or SUMMARY_KEY in reader.metadata:
             from bpmcli.io.summaries import load_summarised

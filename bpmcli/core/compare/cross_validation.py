@@ -56,7 +56,7 @@ class Outcome(NamedTuple):
 
 
 def applicable(methods: Sequence[str], *files: Rows) -> tuple[list[str], list[str]]:
-    """The methods that suit the rows of all these files, and those that need scores of all classes, which one lacks."""
+    """The methods that suit the rows of all these files, and the others: they need scores of all classes."""
     bare = any(rows.logits is None and rows.target != EVENT for rows in files)
     left_out = [name for name in methods if bare and method_named(name).needs_distribution]
     return [name for name in methods if name not in left_out], left_out

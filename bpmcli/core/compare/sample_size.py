@@ -21,7 +21,7 @@ PARAMETERS = 3
 """The number of parameters of the paper's curve."""
 
 MOST_ROWS = 1e15
-"""More rows than anybody has: a larger bound says nothing."""
+"""No data set has more rows than this, so a larger bound would say nothing."""
 
 
 @dataclass(frozen=True)

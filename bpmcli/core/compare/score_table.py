@@ -41,7 +41,8 @@ class CalibratorScore:
     draws: int
     """Splits on which the method was scored."""
     failed: int
-    """Splits on which the method could not be fitted. After one failure there is no value: the rest may be easier."""
+    """Splits on which the method could not be fitted. After one failure the method has
+    no value, because the remaining splits may be easier."""
     reason: str | None
 
 

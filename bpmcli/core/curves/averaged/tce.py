@@ -39,7 +39,7 @@ DRAWS = 1000
 """Curves drawn from the posterior for an interval."""
 
 MEAN_SHARE = 0.2
-"""Share of an interval's misses that is left to the limit by the means alone."""
+"""Of the cases in which an interval may miss the truth, the share that the limit from the two means may cause."""
 
 METRIC_PRIOR = Prior().widened(WIDER)
 
