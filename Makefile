@@ -63,9 +63,11 @@ sdist-check: $(VENV)/dev  ## build the sdist, unpack it elsewhere and run its te
 	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && tar xf dist/bpmcli-*.tar.gz -C "$$folder" && \
 	  $(MAKE) -C "$$folder"/bpmcli-* test PYTHON=$(abspath $(BIN)/python)
 
+# Without --strict, packages that the service does not know would be skipped and the audit would pass.
 audit: $(VENV)/dev  ## list known vulnerabilities of the installed packages (needs the network)
 	$(BIN)/python -m pip install --quiet pip-audit
-	$(BIN)/pip-audit --skip-editable
+	$(BIN)/python -m pip freeze --exclude-editable > $(VENV)/audited.txt
+	$(BIN)/pip-audit --strict --no-deps --disable-pip -r $(VENV)/audited.txt
 
 bench: $(VENV)/dev  ## measure speed beside other packages (minutes)
 	$(BIN)/python benchmarks/speed.py

@@ -24,7 +24,8 @@ def with_suggestion(error: BpmError, path: str) -> BpmError:
         return error
     folder, name = os.path.split(path)
     try:
-        near = nearest(name, os.listdir(folder or "."))
+        # A link to nothing has the very name that does not exist.
+        near = nearest(name, [other for other in os.listdir(folder or ".") if other != name])
     except OSError:
         return error
     return type(error)(error.message, f"did you mean {os.path.join(folder, near)}?") if near else error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -115,6 +116,8 @@ def test_almost_right_names_are_suggested(run, argv, hint):
 def test_a_file_that_is_almost_right_is_suggested(run, tmp_path):
     (tmp_path / "model.npz").write_bytes(GOOD.read_bytes())
     assert "did you mean model.npz?" in run("metrics", "modle.npz", code=3).err
+    os.symlink("nowhere", "link.npz")
+    assert "did you mean" not in run("metrics", "link.npz", code=3).err
 
 
 def test_names_are_forgiving(run):
