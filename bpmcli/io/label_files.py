@@ -77,7 +77,7 @@ def _whole(reader: Reader, name: str) -> Array | Categorical:
 
 
 def _with_first_line(values: Array | Categorical, labels: Reader, column: str, scores: Reader) -> Array | Categorical:
-    """The labels with the first line of the file, if that is no header: a whole number where a label is missing.
+    """The labels with the first line of the file, if that is not a header: a whole number where a label is missing.
 
     pandas writes a column without a name under the header 0, so only the number of rows can tell.
     """
