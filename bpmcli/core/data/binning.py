@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bpmcli.core.data import any_order
+from bpmcli.core.data import adding
 from bpmcli.core.data.sample import Floats, Ints, Sample, Sums
 from bpmcli.errors import FitError
 from bpmcli.record import Record
@@ -96,7 +96,7 @@ def _width_bins(sample: Sample, n_bins: int) -> Bins:
     for end in {0, n_bins - 1}:
         largest[end] = values[number == end].max(initial=0.0)
     filled = mass > 0
-    sums, hits = any_order.totals(values, terms.mass, number, largest), np.bincount(number, terms.hits, n_bins)
+    sums, hits = adding.totals(values, terms.mass, number, largest), np.bincount(number, terms.hits, n_bins)
     mass, mean, upper = mass[filled], sums[filled] / mass[filled], upper[filled]
     return Bins(mass, np.where(upper, 1.0 - mean, mean), np.where(upper, mean, 1.0 - mean), hits[filled] / mass)
 

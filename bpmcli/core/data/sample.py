@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bpmcli.core.data import any_order
-from bpmcli.core.data.sorting import sorted_cells, weighted_cells
+from bpmcli.core.data import adding
+from bpmcli.core.data.adding import sorted_cells, weighted_cells
 from bpmcli.errors import DataError
 from bpmcli.record import Record
 
@@ -91,13 +91,13 @@ class Sample(Record):
         return {name: getattr(self, name) for name in self._fields}
 
     @cached_property
-    def in_any_order(self) -> any_order.Terms:
+    def in_any_order(self) -> adding.Terms:
         """The cells, or the rows as they came if they have not been sorted: for sums that need no order."""
         if "_unsorted" not in self.__dict__:
             mass = None if self.untied else self.mass
-            return any_order.Terms(self.log_odds, self.confidences, self.complements, mass, self.hits)
+            return adding.Terms(self.log_odds, self.confidences, self.complements, mass, self.hits)
         x, is_hit = self.__dict__["_unsorted"]
-        return any_order.Terms(x, *sigmoid_pair(x), None, is_hit)
+        return adding.Terms(x, *sigmoid_pair(x), None, is_hit)
 
     def __repr__(self) -> str:
         kind = ", weighted" if self.weighted else ""
@@ -127,7 +127,7 @@ class Sample(Record):
 
     @cached_property
     def mean_confidence(self) -> float:
-        return any_order.total(self.in_any_order.confidences, self.in_any_order.mass) / self.n
+        return adding.total(self.in_any_order.confidences, self.in_any_order.mass) / self.n
 
     @cached_property
     def mean_gap(self) -> float:
@@ -234,7 +234,7 @@ def sample_from_log_odds(log_odds: npt.ArrayLike, hits: npt.ArrayLike, weights: 
     make_room_for_hit(x)
     if weights is not None:
         return sample_at(*weighted_cells(x, is_hit, np.asarray(weights, dtype=np.float64).ravel()), weighted=True)
-    if x.size > any_order.MOST_ROWS:
+    if x.size > adding.MOST_ROWS:
         return sample_at(*sorted_cells(x, is_hit), x.size, float(x.size))
     return Sample.of_rows(x, is_hit.copy())
 

@@ -10,7 +10,6 @@ import numpy as np
 from bpmcli.errors import DataError
 from bpmcli.io.columns import Lists
 from bpmcli.io.formats.reader import Reader
-from bpmcli.io.structs import class_keys
 
 
 class Writer:
@@ -114,7 +113,7 @@ def spread_matrices(columns: Mapping[str, Any], lists: bool = False) -> dict[str
                     "write jsonl or parquet instead: -o out.jsonl",
                 )
             values = values.matrix(np.nan)
-        keys = class_keys(values.type) if lists and hasattr(values, "type") else ()
+        keys = _class_keys(values) if lists else ()
         if keys:
             for k, key in enumerate(keys):
                 add(f"{name}.{key}", values.field(k), name)
@@ -125,3 +124,12 @@ def spread_matrices(columns: Mapping[str, Any], lists: bool = False) -> dict[str
         else:
             add(name, values, name)
     return out
+
+
+def _class_keys(values: Any) -> tuple[str, ...]:
+    """The classes of a column whose rows are objects with a score per class; empty for other columns."""
+    if not hasattr(values, "type"):
+        return ()
+    from bpmcli.io.structs import class_keys
+
+    return class_keys(values.type)

@@ -9,7 +9,7 @@ import pickle
 import numpy as np
 import pytest
 
-from bpmcli.core.data import any_order
+from bpmcli.core.data import adding
 from bpmcli.core.data import sample as sample_module
 from bpmcli.core.data.binning import bins_between, make_bins, width_edges
 from bpmcli.core.data.rows import Rows, facts_of
@@ -91,9 +91,9 @@ def test_tiny_complements_keep_their_relative_precision(x, n_bins):
 
 def test_totals_are_those_of_exact_arithmetic():
     values = np.random.default_rng(0).random(10_000) ** 4
-    assert any_order.total(values, None) == pytest.approx(math.fsum(values), rel=1e-15, abs=0)
+    assert adding.total(values, None) == pytest.approx(math.fsum(values), rel=1e-15, abs=0)
     mass = np.arange(10_000.0) % 7
-    assert any_order.total(values, mass) == pytest.approx(math.fsum(values * mass), rel=1e-14, abs=0)
+    assert adding.total(values, mass) == pytest.approx(math.fsum(values * mass), rel=1e-14, abs=0)
 
 
 def no_sort(*_: object) -> None:
@@ -110,7 +110,7 @@ def test_what_needs_no_order_is_not_sorted(monkeypatch):
 
 
 def test_many_rows_are_sorted_at_once(monkeypatch):
-    monkeypatch.setattr(any_order, "MOST_ROWS", 10)
+    monkeypatch.setattr(adding, "MOST_ROWS", 10)
     monkeypatch.setattr(sample_module, "sorted_cells", no_sort)
     with pytest.raises(AssertionError, match="sorted"):
         sample_from_log_odds(*rows("plain"))
