@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
+from glob import glob
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,19 +61,28 @@ def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     env = {**os.environ, "PATH": path, "COLUMNS": "200", "NO_COLOR": "1"}
     env = {name: value for name, value in env.items() if not name.startswith(("BPMCLI_", "GITHUB_"))}
-    words = _plain_call(command)
-    if words is not None:
-        return _in_this_process(words, folder, env)
+    call = _plain_call(command, folder)
+    if call is not None:
+        return _in_this_process(call[1], folder, {**env, **call[0]})
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     return subprocess.run(["bash", "-c", command], cwd=folder, env=env, text=True, timeout=PATIENCE, **streams)
 
 
-def _plain_call(command: str) -> list[str] | None:
-    """The arguments of a call of bpmcli, or None if a shell must look at it."""
-    if re.search(r"[|<>;&$`*?~{}]", command):
+def _plain_call(command: str, folder: Path) -> tuple[dict[str, str], list[str]] | None:
+    """The variables and arguments of a call of bpmcli, with its globs expanded; None if a shell must look at it."""
+    line = command.strip().replace("\\\n", " ")
+    if re.search(r"[|<>;&$`~{}\n]", line):
         return None
-    words = shlex.split(command.replace("\\\n", " "))
-    return words[1:] if words[:1] == ["bpmcli"] and "\n" not in command.strip().replace("\\\n", " ") else None
+    words, variables = shlex.split(line), {}
+    while words and re.match(r"[A-Z_]+=", words[0]):
+        name, _, variables[name] = words.pop(0).partition("=")
+    if words[:1] != ["bpmcli"]:
+        return None
+    if not re.search(r"[*?]", line):
+        return variables, words[1:]
+    if re.search(r"[\"']", line):  # a quoted glob stays as it is
+        return None
+    return variables, [path for word in words[1:] for path in sorted(glob(word, root_dir=folder)) or [word]]
 
 
 def _in_this_process(words: list[str], folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
