@@ -9,9 +9,10 @@
    - **over-confident-above** (over-confident above the split, under-confident below) or **under-confident-above**
      (the reverse): the two sides point in opposite directions, and on each side (a) lies at least a tenth of the
      error, (b) two thirds of the side's error point in its direction, (c) the side's mean error over curves drawn
-     from the posterior is more than 2.4 of their standard deviations from 0, and (d) mean confidence and accuracy of
+     from the posterior is more than 2.8 of their standard deviations from 0, and (d) mean confidence and accuracy of
      its rows differ in that direction by more than 1.5 standard errors of a calibrated model. The curve knows more
-     than the rows of one side, because its shape joins the two sides; (d) makes sure that these rows agree.
+     than the rows of one side, because its shape joins the two sides; (d) makes sure that these rows agree. If only (c)
+     fails, the verdict is **mixed**.
    - Otherwise **over-confident** or **under-confident**, if two thirds of the error point in that direction and mean
      confidence and accuracy of all rows differ in it by more than 2.8 standard errors. A model whose over- and
      under-confidence cancel would be given a direction by chance in 0.5 % of the data sets.
@@ -38,7 +39,7 @@ TOO_WIDE = 0.10
 SMALLEST_SHARE = 0.1
 CLEAR_Z = 2.8
 CLEAR_SIDE_Z = 1.5
-CLEAR_CURVE_Z = 2.4
+CLEAR_CURVE_Z = 2.8
 CURVES = 400
 """The number of curves drawn from the posterior to judge the direction of a side."""
 ONE_WAY = 2 / 3
@@ -151,11 +152,10 @@ def _direction(sample: Sample, matched: MatchedCurve, gaps: Floats, seed: int) -
     errors = cells.mass * gaps
     split = _best_split(errors)
     below, above, whole = _sides(sample, errors, split)
-    if (
-        below.error * above.error < 0
-        and all(abs(side.error) >= SMALLEST_SHARE * whole.size and side.clear(CLEAR_SIDE_Z) for side in (below, above))
-        and _curves_agree(matched, split, seed)
-    ):
+    large = all(abs(side.error) >= SMALLEST_SHARE * whole.size and side.clear(CLEAR_SIDE_Z) for side in (below, above))
+    if below.error * above.error < 0 and large:
+        if not _curves_agree(matched, split, seed):
+            return "mixed", None
         crossing = float(sigmoid(cells.log_odds[split - 1 : split + 1]).mean())
         return ("over-confident-above" if above.error < 0 else "under-confident-above"), crossing
     if whole.clear(CLEAR_Z):

@@ -81,8 +81,8 @@ def curve(errors: list[float], spread: float = 0.0) -> Any:
 
 
 def test_curves_agree_if_their_mean_is_far_from_zero():
-    assert module._curves_agree(curve([1.0, -1.0], 0.41), 1, 0)  # the mean is 2.44 deviations
-    assert not module._curves_agree(curve([1.0, -1.0], 0.42), 1, 0)  # 2.38
+    assert module._curves_agree(curve([1.0, -1.0], 0.35), 1, 0)  # the mean is 2.86 deviations
+    assert not module._curves_agree(curve([1.0, -1.0], 0.37), 1, 0)  # 2.70
     assert not module._curves_agree(curve([1.0, 0.0, -1.0, 1.0], 0.1), 2, 0)  # one side cancels
     assert module._curves_agree(curve([0.01, -0.01], 0.3), 1, 0)
 
@@ -109,6 +109,14 @@ def test_directions(monkeypatch, errors, z, name, crossing):
     found = module._direction(None, curve(errors), np.array(errors), 0)
     assert found[0] == name
     assert found[1] == (None if crossing is None else pytest.approx(crossing))
+
+
+def test_opposite_sides_that_the_curves_do_not_confirm_are_mixed(monkeypatch):
+    """Not over-confident, though most of the error and all rows point that way."""
+    errors = [0.5, 0.5, -3.0, -3.0]
+    monkeypatch.setattr(module, "_sides", lambda *_: tuple(module._Side(e, abs(e), e) for e in (1.0 + 1.0, -6.0, -5.0)))
+    assert module._direction(None, curve(errors, 0.3), np.array(errors), 0)[0] == "over-confident-above"
+    assert module._direction(None, curve(errors, 0.4), np.array(errors), 0) == ("mixed", None)
 
 
 @pytest.mark.parametrize(
