@@ -73,7 +73,7 @@ class JsonlReader(TextReader):
         if fault:
             hint = "write a null instead" if "too large" in fault else "write every line in the same way"
             raise DataError(fault, hint) from None
-        if changed:
+        if changed and "changed from" in text:
             raise DataError(
                 f"'{changed[1]}' holds values of different kinds", "write every line in the same way"
             ) from None

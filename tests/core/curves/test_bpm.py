@@ -104,9 +104,9 @@ def test_constraints_hold_at_the_optimum():
     assert beta >= 0
 
 
-@pytest.mark.parametrize("n", [1, 20, 59])
-def test_too_few_rows_is_a_fit_error_that_says_so(n):
-    with pytest.raises(FitError, match=f"{n} rows are too few"):
+@pytest.mark.parametrize(("n", "subject"), [(1, "1 row is"), (20, "20 rows are"), (59, "59 rows are")])
+def test_too_few_rows_is_a_fit_error_that_says_so(n, subject):
+    with pytest.raises(FitError, match=f"{subject} too few"):
         fit_bpm(sample_from_confidences(np.linspace(0.3, 0.9, n), np.arange(n) % 2))
 
 
