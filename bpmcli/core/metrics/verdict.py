@@ -129,7 +129,7 @@ def verdict(sample: Sample, target: str = "top-label", seed: int = 0) -> Verdict
     p_value = calibration_p_value(sample, seed=seed)
     matched = unbiased_curve(sample)
     cells = matched.mixture.cells
-    gaps = matched.distance(cells.log_odds)
+    gaps = matched.at_cells
     floor = FLOOR * float(np.sqrt(sample.mass @ (sample.confidences * sample.complements) / sample.n))
     floor /= float(np.sqrt(sample.effective_n))
     crossing, where = None, None
