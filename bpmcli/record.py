@@ -66,11 +66,11 @@ class Record:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._asdict().items())})"
 
     def _values(self) -> tuple[Any, ...]:
-        return tuple(self.__dict__[name] for name in self._fields)
+        return tuple(getattr(self, name) for name in self._fields)
 
     def _asdict(self) -> dict[str, Any]:
         """The fields and their values."""
-        return {name: self.__dict__[name] for name in self._fields}
+        return {name: getattr(self, name) for name in self._fields}
 
     def _replace(self, **changes: Any) -> Self:
         """The same record with other values of some fields."""

@@ -79,25 +79,28 @@ class Sample(Record):
         return fresh
 
     def __getattr__(self, name: str) -> Any:
-        # Only reached for what has not been set: the fields of a sample that has not been sorted.
-        if name not in SORTED or "_unsorted" not in self.__dict__:
+        # Only reached for what is not set yet: the fields of a sample that has not been sorted.
+        if name not in SORTED:
             raise AttributeError(name)
-        x, mass, hits = sorted_cells(*self.__dict__.pop("_unsorted"))
-        self.__dict__.pop("in_any_order", None)
-        self.__dict__.update(zip(SORTED, (x, *_ascending_pair(x), mass, hits), strict=True))
+        # Threads that sort at the same time find the same values, so the rows are given up last.
+        rows = self.__dict__.get("_unsorted")
+        if rows is not None:
+            x, mass, hits = sorted_cells(*rows)
+            self.__dict__.update(zip(SORTED, (x, *_ascending_pair(x), mass, hits), strict=True))
+            self.__dict__.pop("in_any_order", None)
+            self.__dict__.pop("_unsorted", None)
+        elif name not in self.__dict__:
+            raise AttributeError(name)
         return self.__dict__[name]
-
-    def _asdict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self._fields}
 
     @cached_property
     def in_any_order(self) -> adding.Terms:
         """The cells, or the rows as they came if they have not been sorted: for sums that need no order."""
-        if "_unsorted" not in self.__dict__:
+        rows = self.__dict__.get("_unsorted")
+        if rows is None:
             mass = None if self.untied else self.mass
             return adding.Terms(self.log_odds, self.confidences, self.complements, mass, self.hits)
-        x, is_hit = self.__dict__["_unsorted"]
-        return adding.Terms(x, *sigmoid_pair(x), None, is_hit)
+        return adding.Terms(rows[0], *sigmoid_pair(rows[0]), None, rows[1])
 
     def __repr__(self) -> str:
         kind = ", weighted" if self.weighted else ""

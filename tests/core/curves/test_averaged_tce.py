@@ -148,7 +148,9 @@ def test_limits_are_quantiles_moved_down_by_the_excess(name, n, p):
 def test_limits_for_given_draws(sample, monkeypatch, value, expected):
     # Draws from 0.04 to 0.06, mean 0.05; the distance is constant.
     monkeypatch.setattr(module, "posterior_tce", lambda *_: np.linspace(0.04, 0.06, 1001))
-    monkeypatch.setattr(module.MatchedCurve, "distance", lambda _, x: np.full(x.size, -value))
+    matched = module.unbiased_curve(sample)
+    constant = matched._replace(at_cells=np.full(matched.at_cells.size, -value))
+    monkeypatch.setattr(module, "unbiased_curve", lambda _: constant)
     low, high = tce_interval(sample, 1.0, 0.9999999)
     if expected is None:
         expected = (0.04 - (2 + math.sqrt(2)) * 0.005, 0.055)

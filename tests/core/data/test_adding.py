@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -127,3 +128,21 @@ def test_copies_do_not_disturb_each_other(again):
         np.testing.assert_array_equal(sample.hits, hits[order])
     with pytest.raises(AttributeError):
         _ = first.unheard_of
+
+
+def test_threads_may_sort_a_sample_at_the_same_time():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=200_000)
+    expected = np.sort(x)[-1]
+    for _ in range(5):
+        sample = sample_from_log_odds(x, np.zeros(x.size))
+        with ThreadPoolExecutor(4) as pool:
+            sorted_by_each = list(pool.map(lambda shared: shared.log_odds, [sample] * 8))
+        assert [x[-1] for x in sorted_by_each] == pytest.approx([expected] * 8)
+
+
+def test_a_sample_that_is_not_sorted_yet_can_be_copied_and_replaced():
+    sample = sample_from_log_odds([2.0, 1.0], [1, 0])
+    assert copy.copy(sample)._replace(n=5).log_odds.tolist() == sample.log_odds.tolist() == [1.0, 2.0]
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = sample.nothing
