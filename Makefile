@@ -13,7 +13,7 @@ help:  ## list the targets
 # Bytecode is compiled here because some machines forbid writing it at run time.
 $(VENV)/demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --editable '.[plot,report]'
 	$(BIN)/python -m compileall -q bpmcli
 	@touch $@
 

@@ -7,7 +7,7 @@ trap 'rm -rf "$out"' EXIT
 
 run() { printf '\n$ bpmcli %s\n' "$*"; bpmcli "$@"; }
 
-run fit "$here/digits_val.npz" -o "$out/params.json"
+run fit "$here/digits_val.npz" --method auto -o "$out/params.json"
 run apply "$out/params.json" "$here/digits_test.npz" -o "$out/calibrated.npz"
 run metrics "$here/digits_test.npz"
 run metrics "$out/calibrated.npz"

@@ -70,9 +70,8 @@ def _calibrate(jobs: Sequence[Any], results: Any, outcomes: Outcomes) -> None:
             change = f"mean confidence {done.mean_before:.5f} -> {done.mean_after:.5f}"
             console.note(f"{path} -> {done.output}: {done.rows} rows, {change}")
         if done.judged:
-            before, after = done.judged
-            console.note(f"  before: {before}")
-            console.note(f"  after: {after}")
+            console.note(f"  before: {done.judged.before}")
+            console.note(f"  after: {done.judged.after}")
     for code, count in counts.items():
         if count > 1:
             others = "1 more file has" if count == 2 else f"{count - 1} more files have"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from bpmcli.io.params import Params
 from bpmcli.io.readers import SUMMARY_KEY, labelled_rows, stream_rows
 from bpmcli.io.score_columns import options_for_apply, with_new_scores
 from bpmcli.io.writers import open_writer
+
+if TYPE_CHECKING:
+    from bpmcli.core.compare.before_after import Judged
 
 SHOWN = 5
 """How many names a notice lists."""
@@ -35,7 +39,7 @@ class Applied:
     mean_before: float
     mean_after: float
     notices: tuple[Notice, ...]
-    judged: tuple[str, str] | None = None
+    judged: Judged | None = None
     """What the calibration changed, in words, if the input has labels."""
 
 
@@ -96,11 +100,12 @@ class ApplyFile:
         rows = labelled_rows(path, options) if fresh else None
         judged = None
         if rows is not None:
-            from bpmcli.core.compare.before_after import in_words
+            from bpmcli.core.compare.before_after import judge
 
-            judged = in_words(rows, np.concatenate(fresh))
+            judged = judge(rows, np.concatenate(fresh))
         notices = tuple(_notices(counts, left_out, self.allow_argmax_change))
         notices += (notice("in-sample"),) if in_sample else ()
+        notices += (notice("got-worse"),) if judged is not None and judged.worse else ()
         return Applied(output, n, before / scores, after / scores, notices, judged)
 
 

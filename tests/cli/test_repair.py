@@ -96,6 +96,13 @@ def test_judging_on_the_fitted_rows_is_a_warning(run):
     assert warning in run("apply", "p.json", "copy.npz", "-o", "out.npz").err
 
 
+def test_parameters_of_another_model_that_make_things_worse_are_a_warning(run):
+    run("fit", VAL, "--method", "temperature", "-o", "p.json")
+    warning = "the calibration error of these rows is larger after calibration than before"
+    assert warning not in run("apply", "p.json", TEST, "-o", "out.npz").err
+    assert warning in run("apply", "p.json", SAMPLE_DATA / "digits_good.npz", "-o", "out.npz").err
+
+
 def test_parameters_remember_the_columns(run):
     data = arrays(VAL)
     np.savez("val.npz", output=data["logits"], truth=data["labels"])

@@ -58,6 +58,15 @@ class BeforeAfter(NamedTuple):
         return [before, f"After ({self.how}): {in_brief(self.after, self.rows, target)}."]
 
 
+class Judged(NamedTuple):
+    """The verdicts on labelled rows before and after calibration, in words."""
+
+    before: str
+    after: str
+    worse: bool
+    """Whether the calibration error is clearly larger after: its interval lies above the one before."""
+
+
 def before_after(
     method: str, rows: Rows, options: FitOptions, grouping: Grouping | None = None, seed: int = 0
 ) -> BeforeAfter:
@@ -80,17 +89,16 @@ def before_after(
     return BeforeAfter(before, verdict(after, rows.target), how, after.n)
 
 
-def in_words(rows: Rows, confidences: Floats) -> tuple[str, str] | None:
-    """The verdict on labelled rows, and on the same rows with calibrated confidences; None if they do not match."""
+def judge(rows: Rows, confidences: Floats) -> Judged | None:
+    """What calibrated confidences change on labelled rows; None if these are not the same rows."""
     if rows.n != confidences.size:
         return None
     with np.errstate(divide="ignore"):
         x = np.clip(np.log(confidences) - np.log1p(-confidences), -BARE_LIMIT, BARE_LIMIT)
-    before, after = (
-        in_brief(verdict(sample, rows.target), rows.n, rows.target)
-        for sample in (rows.sample, sample_from_log_odds(x, rows.hits, rows.weights))
-    )
-    return before, after
+    calibrated = sample_from_log_odds(x, rows.hits, rows.weights)
+    before, after = (verdict(sample, rows.target) for sample in (rows.sample, calibrated))
+    first, second = (in_brief(found, rows.n, rows.target) for found in (before, after))
+    return Judged(first, second, worse=after.low > before.high)
 
 
 def _held_out(method: str, rows: Rows, options: FitOptions, grouping: Grouping | None, folds: int, seed: int) -> Sample:
