@@ -42,21 +42,24 @@ def hits_of(
     n_classes: int | Ints = first.lengths if isinstance(first, Lists) else 2 if layout.binary else scores.shape[1]
     absent = ((index < 0) & (index != UNKNOWN)) | (index >= n_classes)
     if absent.any():
-        raise _outside(batch, index, absent, int(np.max(n_classes)))
+        raise _outside(batch, index, absent, int(np.max(n_classes)), _first_number(batch, layout))
     assert reduced is not None
     hits: Array = reduced.predictions == index
     return hits
 
 
-def _outside(batch: ColumnBatch, index: Ints, absent: Array, k: int) -> DataError:
-    """Labels that are not among the classes."""
+def _outside(batch: ColumnBatch, index: Ints, absent: Array, k: int, first: int) -> DataError:
+    """Labels that are not among the classes, which are numbered from `first`."""
     row = int(np.flatnonzero(absent)[0])
-    hint = f"labels are class numbers 0 … {k - 1}"
-    if int(index.min()) >= 1 and int(index.max()) == k:
+    label, last = int(index[row]) + first, k - 1 + first
+    hint = f"labels are class numbers {first} … {last}"
+    if first and int(index[absent].min()) + first == 0:
+        hint = "the columns of scores are numbered from 1: add one to the labels, or number the columns from 0"
+    elif not first and int(index.min()) >= 1 and int(index.max()) == k:
         hint += f"; these run from 1 to {k}: subtract one"
     elif np.unique(index[absent]).size == 1:
-        hint += f"; if label {index[row]} means none of the classes, say --unknown {index[row]}"
-    return DataError(f"label {index[row]} is outside 0 … {k - 1} (row {batch.start + row + 1}{others(absent)})", hint)
+        hint += f"; if label {label} means none of the classes, say --unknown {label}"
+    return DataError(f"label {label} is outside {first} … {last} (row {batch.start + row + 1}{others(absent)})", hint)
 
 
 def _equal(batch: ColumnBatch, prediction: str, label: str) -> Array:
@@ -109,13 +112,18 @@ def label_indices(batch: ColumnBatch, layout: Layout) -> Ints:
     if layout.unknown is not None:
         return _with_unknown(batch, layout)
     index = class_indices(labels, layout.classes, batch.start)
-    names = layout.classes or ("",)
-    if not isinstance(labels, Categorical) and names[0] == "1" and all(name.isdigit() for name in names):
-        index = index - 1  # columns p1 … pK: the classes are numbered from 1, and so are the labels
+    index = index - _first_number(batch, layout)
     # Labels -1 and 1 are common for two classes; together with 0 they would be three.
     if layout.binary and not isinstance(labels, Categorical) and not (index == 0).any():
         index = np.where(index == -1, 0, index)
     return index
+
+
+def _first_number(batch: ColumnBatch, layout: Layout) -> int:
+    """The number of the first class in numeric labels: 1 for columns p1 … pK, because labels are numbered like them."""
+    names = layout.classes or ("",)
+    from_one = names[0] == "1" and all(name.isdigit() for name in names)
+    return int(from_one and not isinstance(batch.columns[layout.label or ""], Categorical))
 
 
 def _with_unknown(batch: ColumnBatch, layout: Layout) -> Ints:

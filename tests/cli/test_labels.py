@@ -265,3 +265,18 @@ def test_fit_with_unknown_rows(run: Run) -> None:
     assert "works on confidences" in run("fit", "o.npz", "--unknown", "-1", "--method", "temperature", code=3).err
     run("fit", "o.npz", "--unknown", "-1", "--method", "auto", "-o", "auto.json")
     run("fit", "o.npz", "--unknown", "-1", "--marginal", "--method", "beta", "--min-group", "20", "-o", "marginal.json")
+
+
+def test_columns_numbered_from_one_and_labels_from_zero(run):
+    rows = "\n".join(f"0.7,0.2,0.1,{i % 3}" for i in range(30))
+    Path("zero.csv").write_text(f"p1,p2,p3,label\n{rows}\n")
+    error = run("metrics", "zero.csv", "-m", "ece", code=3).err
+    assert "label 0 is outside 1 … 3 (row 1; 10 such rows here)" in error
+    assert "add one to the labels, or number the columns from 0" in error
+    Path("zero.csv").write_text(f"p0,p1,p2,label\n{rows}\n")
+    run("metrics", "zero.csv", "-m", "ece")
+    Path("none.csv").write_text(
+        "p1,p2,p3,label\n" + "\n".join(f"0.7,0.2,0.1,{i % 3 + 1}" for i in range(30)) + "\n0.7,0.2,0.1,-1\n"
+    )
+    assert "say --unknown -1" in run("metrics", "none.csv", "-m", "ece", code=3).err
+    run("metrics", "none.csv", "-m", "ece", "--unknown", "-1")
