@@ -240,7 +240,9 @@ def notices_of(odd: Counter[str], shares: tuple[float, float] | None, layout: La
     n_classes = odd["classes"]
     if n_classes >= 2 and layout.target != EVENT and shares:
         accuracy, confident = shares
-        if accuracy < 1.2 / n_classes and confident > 0.5:
+        if accuracy < 0.7 / n_classes:
+            yield notice("labels-worse-than-chance", accuracy=f"{accuracy:.3f}", classes=n_classes)
+        elif accuracy < 1.2 / n_classes and confident > 0.5:
             yield notice("labels-misaligned", accuracy=f"{accuracy:.3f}", classes=n_classes)
 
 

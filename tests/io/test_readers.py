@@ -210,6 +210,14 @@ def test_shuffled_labels_are_suspected(tmp_path):
     assert "labels-misaligned" in codes(path)
 
 
+def test_labels_numbered_from_one_are_suspected_even_if_the_last_class_is_absent(tmp_path):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 9, 300)  # of ten classes
+    z = np.eye(10)[labels] + rng.normal(0, 0.3, (300, 10))
+    assert "labels-worse-than-chance" not in codes(save(tmp_path / "a.npz", logits=z, labels=labels))
+    assert "labels-worse-than-chance" in codes(save(tmp_path / "b.npz", logits=z, labels=labels + 1))
+
+
 def test_explanation_names_what_is_used(tmp_path):
     source = open_reader(str(SAMPLE_DATA / "digits_overconfident.csv"))
     said = dict(understand(source, InputOptions()).explain())

@@ -66,6 +66,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "{count} {rows_}: {what}",
         "",
     ),
+    "labels-worse-than-chance": (
+        "accuracy is {accuracy}, worse than chance among {classes} classes",
+        "check that the labels are numbered like the classes, from 0, and belong to the same rows",
+    ),
     "labels-misaligned": (
         "accuracy is {accuracy}, hardly better than chance among {classes} classes, while most confidences exceed 0.8",
         "check that labels and scores belong to the same rows",
