@@ -18,8 +18,7 @@ MOST_CLASSES = 100_000
 def class_columns(reader: Reader, chosen: ColumnChoice) -> Spread | None:
     """The columns named after the classes, if their values are probabilities; None if that is not clear."""
     columns = reader.columns
-    taken = set(chosen.outcome_columns())
-    taken |= {getattr(chosen.options, role) for role in (*OUTCOMES, "weight", "group", "id")}
+    taken = {getattr(chosen.options, role) for role in (*OUTCOMES, "weight", "group", "id")}
     numbers = [name for name, c in columns.items() if c.width is None and c.kind in "fiu" and name not in taken]
     digits = [name for name in numbers if name.isdigit()]
     if len(digits) >= 2 and sorted(map(int, digits)) == list(range(len(digits))):
@@ -31,6 +30,9 @@ def class_columns(reader: Reader, chosen: ColumnChoice) -> Spread | None:
     seen = _values(reader, label)
     if len(seen) < 2 or not seen <= set(numbers):
         return None
+    # A column such as `correct` holds hits, unless a label says that it is a class.
+    outcomes = set(chosen.outcome_names()) - seen
+    numbers = [name for name in numbers if name not in outcomes]
     exact = [name for name in numbers if name in seen]
     places = [numbers.index(name) for name in (exact[0], exact[-1])]
     # Some classes may occur in no row, so more columns are tried: those between the known classes, then all.

@@ -64,6 +64,9 @@ class InputOptions(Record):
 
 OUTCOMES = ("label", "hit", "prediction")
 
+Scores = tuple[str, tuple[str, ...], tuple[str, ...] | None]
+"""Kind, columns and class names of the scores."""
+
 SHOWN = 20
 """The number of columns that a message names."""
 
@@ -110,21 +113,27 @@ class ColumnChoice:
 
     def _known(self, role: str, names: Mapping[str, Sequence[str]]) -> list[str]:
         """The columns with a name of this role, apart from those that an option gives another role."""
-        if role == "label" and names is RARER and self._known("hit", NAMES):
+        if role == "label" and names is RARER and (self._known("hit", NAMES) or self._known("hit", RARER)):
             return []
         taken = {getattr(self.options, other) for other in (*SCORES, *OUTCOMES, "weight") if other != role}
         return [name for name in self.columns if name.lower() in names[role] and name not in taken]
 
     def outcome_columns(self) -> list[str]:
         """Columns that hold labels, hits or predictions, whether they are needed or not."""
-        found = [getattr(self.options, role) for role in OUTCOMES]
-        if not any(found):
-            found = [name for role in OUTCOMES for name in self._known(role, NAMES) or self._known(role, RARER)]
+        found = [name for role in OUTCOMES if (name := getattr(self.options, role))] or self.outcome_names()
         return [name for name in found if name in self.columns]
 
-    def scores(self) -> tuple[str, tuple[str, ...], tuple[str, ...] | None]:
-        """Kind, columns and class names of the scores."""
-        named = [role for role in SCORES if getattr(self.options, role)]
+    def outcome_names(self) -> list[str]:
+        """Columns with a name that stands for labels, hits or predictions, whatever the options say."""
+        return [name for role in OUTCOMES for name in self._known(role, NAMES) or self._known(role, RARER)]
+
+    def named_scores(self) -> list[str]:
+        """The kinds of scores that an option names."""
+        return [role for role in SCORES if getattr(self.options, role)]
+
+    def scores(self) -> Scores:
+        """The scores that an option names, or whose columns have one of the common names or prefixes."""
+        named = self.named_scores()
         if len(named) > 1:
             raise UsageError(
                 "give one of " + ", ".join("--" + r.replace("_", "-") for r in named), "they name the same thing"
@@ -141,10 +150,12 @@ class ColumnChoice:
                 self.existing(wanted, "--" + role.replace("_", "-"))
             if self._known(role, NAMES):
                 return role, (str(self.one(role)),), None
-        for role in SCORES if not named else ():
-            if self._known(role, RARER):
-                return role, (str(self.one(role)),), None
         raise self._none_found()
+
+    def rarer_scores(self) -> Scores | None:
+        """The scores whose column has one of the less common names; None if there is none."""
+        role = next((role for role in SCORES if self._known(role, RARER)), None)
+        return (role, (str(self.one(role)),), None) if role else None
 
     def _by_prefix(self, prefixes: Sequence[str]) -> Spread | None:
         single = [name for name, column in self.columns.items() if column.width is None]
@@ -179,7 +190,7 @@ class ColumnChoice:
                 f"columns of '{numbered}' could be logits or probabilities (found: {listed(self.columns)})",
                 f"say --logits {numbered}{label} or --probs {numbered}{label}",
             )
-        known = [name for role in OUTCOMES for name in self._known(role, NAMES) or self._known(role, RARER)]
+        known = self.outcome_names()
         plain = [c.name for c in self.columns.values() if c.kind == "f" and c.name not in known]
         if len(plain) == 1:
             return DataError(

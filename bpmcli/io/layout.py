@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from bpmcli.core.data.rows import EVENT, TOP_LABEL
 from bpmcli.errors import DataError, UsageError
-from bpmcli.io.column_choice import ColumnChoice, InputOptions, listed
+from bpmcli.io.column_choice import ColumnChoice, InputOptions, Scores, listed
 from bpmcli.io.formats.reader import ColumnInfo, Reader
 from bpmcli.record import Record
 
@@ -144,17 +144,20 @@ def key_column(chosen: ColumnChoice, name: str | None, option: str) -> str | Non
     return name
 
 
-def _scores(reader: Reader, chosen: ColumnChoice) -> tuple[str, tuple[str, ...], tuple[str, ...] | None]:
-    """Kind, columns and class names of the scores; columns named after the classes hold probabilities."""
+def _scores(reader: Reader, chosen: ColumnChoice) -> Scores:
+    """The scores by common names, then columns named after the classes (probabilities), then by less common names."""
     try:
         return chosen.scores()
     except DataError:
+        if chosen.named_scores():
+            raise
         from bpmcli.io.class_columns import class_columns
 
         found = class_columns(reader, chosen)
-        if found is None:
+        scores = ("probs", *found) if found else chosen.rarer_scores()
+        if scores is None:
             raise
-        return "probs", *found
+        return scores
 
 
 def is_percent(options: InputOptions, kind: str) -> bool:

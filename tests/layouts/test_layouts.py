@@ -156,6 +156,8 @@ LAYOUTS = [
     Layout("Kaggle: out-of-fold predictions", lambda: frame("oof_", target=Y).to_csv("a.csv", index=False), "a.csv --probs oof"),
     Layout("pandas: json index", lambda: frame("prob_", label=Y).to_json("a.json", orient="index", double_precision=15), "a.json"),
     Layout("numpy: a structured array", lambda: np.save("a.npy", np.array(list(zip(TOP, HIT, strict=True)), dtype=[("confidence", "f8"), ("hit", "i8")])), "a.npy"),
+    Layout("pandas: class names and max_prob", lambda: frame("", NAMES, label=WORDS, max_prob=TOP).to_csv("a.csv", index=False), "a.csv"),
+    Layout("pandas: was_correct beside what was expected", lambda: frame("prob_", was_correct=HIT, expected="yes please").to_csv("a.csv", index=False), "a.csv"),
     Layout("LLM: verbalized_confidence", lambda: pd.DataFrame({"verbalized_confidence": 100 * TOP, "was_correct": HIT.astype(bool)}).to_csv("a.csv", index=False), "a.csv --scale percent"),
 ]  # fmt: skip
 
@@ -220,6 +222,28 @@ def test_the_hint_for_a_pickle_works_when_followed(tmp_path, monkeypatch):
     command = str(error.value.hint).partition("convert it: python")[2]
     subprocess.run(["bash", "-c", f"{sys.executable}{command}"], check=True)
     assert read_rows("it's.npz").rows.n == N
+
+
+def test_hits_are_not_a_class_if_some_class_occurs_in_no_row(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lab = [word if word != "dog" else "cat" for word in WORDS]
+    frame("", NAMES, correct=HIT, lab=lab).to_csv("a.csv", index=False)
+    assert read_rows("a.csv", InputOptions(label="lab")).layout.scores == tuple(NAMES)
+
+
+def test_a_class_may_be_called_correct(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = ["correct", "partial", "wrong"]
+    frame("", names, lab=[names[y] for y in Y]).to_csv("a.csv", index=False)
+    rows = read_rows("a.csv", InputOptions(label="lab")).rows
+    assert rows.hits.tolist() == HIT.astype(bool).tolist()
+
+
+def test_a_misspelt_column_is_not_replaced_by_columns_named_after_classes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame("", NAMES, label=WORDS, max_prob=TOP).to_csv("a.csv", index=False)
+    with pytest.raises(BpmError, match="no column 'max_pro'"):
+        read_rows("a.csv", InputOptions(confidence="max_pro"))
 
 
 def test_labels_of_another_length_are_refused(tmp_path, monkeypatch):
