@@ -25,10 +25,12 @@ def column_names(path: str) -> list[str]:
     if name.endswith((".csv", ".tsv")):
         import csv
 
+        from bpmcli.io.formats.csv_dialect import dialect
+
         with _opened(path) as file:
             line = _first_line(file)
-        semicolons = ";" in line and "," not in line
-        return next(csv.reader([line], delimiter="\t" if name.endswith(".tsv") else ";" if semicolons else ","))
+        found = dialect(line.encode(), "\t" if name.endswith(".tsv") else ",")
+        return list(found.names or next(csv.reader([line], delimiter=found.delimiter)))
     if name.endswith((".jsonl", ".ndjson")):
         import json
 
@@ -42,7 +44,11 @@ def _opened(path: str) -> Any:
 
 
 def _first_line(file: Any) -> str:
-    return str(file.readline(LONGEST_LINE), "utf-8-sig")
+    """The first line that is not empty."""
+    line = b"\n"
+    while line in (b"\n", b"\r\n"):
+        line = file.readline(LONGEST_LINE)
+    return str(line, "utf-8-sig")
 
 
 def _arrow_names(path: str, name: str) -> list[str]:

@@ -106,6 +106,23 @@ def test_columns_of_every_format():
     assert set(column_names(str(SAMPLE_DATA / "digits_overconfident.jsonl"))) == {"logits", "label"}
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ('\n"a, b";s;t\n1;0,5;1\n', ["a, b", "s", "t"]),
+        ("a;b,c\n1,2\n", ["a;b", "c"]),
+        ("0.5,0.25\n0.1,0.2\n", ["0", "1"]),
+        ("0,5;0,25\n", ["0", "1"]),
+    ],
+)
+def test_columns_of_csv_are_those_of_the_reader(tmp_path, text, names):
+    from bpmcli.io.formats.csv_file import CsvReader
+
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    assert column_names(str(path)) == names == list(CsvReader(str(path)).columns)
+
+
 def test_columns_never_disturb_the_prompt(tmp_path, capsys):
     for name in ("broken.npz", "broken.parquet", "broken.jsonl", "broken.csv.gz", "x.bin"):
         (tmp_path / name).write_bytes(b"\xff\x00nonsense")
@@ -129,9 +146,10 @@ def test_columns_of_nested_tables(tmp_path):
             main([str(tmp_path / name)])  # prints what it can and never fails
 
 
-def test_columns_import_next_to_nothing():
-    parquet = SAMPLE_DATA / "digits_overconfident.parquet"
-    code = f"import sys; from bpmcli.column_names import main; main(['{parquet}']); print({{'numpy', 'typer', 'pyarrow'}} & set(sys.modules))"
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_columns_import_next_to_nothing(suffix):
+    path = SAMPLE_DATA / f"digits_overconfident.{suffix}"
+    code = f"import sys; from bpmcli.column_names import main; main(['{path}']); print({{'numpy', 'typer', 'pyarrow'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
     assert done.stdout.endswith("set()\n")
 

@@ -1,13 +1,20 @@
-"""How a csv file is written: its separator, its decimal sign, and whether it has a header."""
+"""How a csv file is written: its separator, its decimal sign, and whether it has a header.
+
+Shell completion imports this module, so it needs nothing but the standard library.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _WHOLE = re.compile(r"[+-]?\d+")
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?|[+-]?(nan|inf)", re.IGNORECASE)
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
+_DECIMAL_POINT = re.compile(r"[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?")
+_QUOTED = re.compile(r'(?:^|(?<=[,;\t\r\n]))"[^"]*(?:""[^"]*)*"')
 
 
 class Dialect(NamedTuple):
@@ -19,30 +26,66 @@ class Dialect(NamedTuple):
     """Names for the columns of a file without a header: 0, 1, 2, …"""
 
 
+def first_lines(raw: Any, size: int, most: int) -> bytes:
+    """The complete lines among the first `size` bytes; the first two lines if these are longer, up to `most` bytes."""
+    head = b""
+    while len(head) < most and (block := bytes(raw.read(size))):
+        head += block
+        complete = head[: max(head.rfind(b"\n"), head.rfind(b"\r")) + 1]
+        if len(head) >= size and re.search(rb"[^\r\n][\r\n]+[^\r\n]", complete):
+            return complete
+    return head
+
+
 def dialect(head: bytes, delimiter: str) -> Dialect:
-    """The dialect of a file that begins like this; `delimiter` is the one that its suffix stands for.
+    """The dialect of a file that begins with these lines; `delimiter` is the one that its suffix stands for.
 
     Where the decimal sign is a comma, spreadsheets and R's write.csv2 separate fields by semicolons. A first line is
     data and not a header if it holds nothing but numbers and one of them has a decimal sign: `0,1,2` are the names that
     pandas gives to columns without names.
     """
-    lines = head.decode("utf-8-sig", "replace").splitlines()
-    first = lines[0] if lines else ""
-    decimal = "."
-    if delimiter == "," and ";" in first and (first.count(",") == 0 or _all_numbers(first.split(";"))):
+    text = head.decode("utf-8-sig", "replace").lstrip("\r\n")
+    if delimiter == "," and _has_semicolons(text):
         delimiter = ";"
-    if delimiter != ",":
-        fields = [_bare(field) for line in lines[:3] for field in line.split(delimiter)]
-        decimal = "," if any(_DECIMAL_COMMA.fullmatch(field) for field in fields) else "."
-    fields = first.split(delimiter)
-    if not _all_numbers(fields) or all(_WHOLE.fullmatch(_bare(field)) for field in fields):
-        return Dialect(delimiter, decimal)
-    return Dialect(delimiter, decimal, tuple(map(str, range(len(fields)))))
+    lines = _records(text, delimiter, 1 if delimiter == "," else None)
+    first = lines[0] if lines else []
+    has_header = not _all_numbers(first) or all(_WHOLE.fullmatch(field.strip()) for field in first)
+    decimal = _decimal(lines[1:] if has_header else lines) if delimiter != "," else "."
+    return Dialect(delimiter, decimal, None if has_header else tuple(map(str, range(len(first)))))
+
+
+def _has_semicolons(text: str) -> bool:
+    """Whether semicolons separate the fields of the first line: commas are in quotes, or in numbers."""
+    if ";" not in text:
+        return False
+    first = re.split(r"[\r\n]", _QUOTED.sub("quoted", text), maxsplit=1)[0]
+    return ";" in first and ("," not in first or _all_numbers(first.split(";")))
+
+
+def _records(text: str, delimiter: str, most: int | None) -> list[list[str]]:
+    """The fields of the first lines that are not empty, up to a line that cannot be parsed."""
+    found: list[list[str]] = []
+    before = csv.field_size_limit()
+    csv.field_size_limit(max(before, len(text)))
+    try:
+        for record in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
+            if record:
+                found.append(record)
+            if len(found) == most:
+                break
+    except csv.Error:
+        pass
+    finally:
+        csv.field_size_limit(before)
+    return found
+
+
+def _decimal(lines: list[list[str]]) -> str:
+    """A comma if some numbers have one and none has a point: `1,5` in a file with `0.7` is text."""
+    fields = [field.strip() for line in lines for field in line]
+    comma = any(_DECIMAL_COMMA.fullmatch(field) for field in fields)
+    return "," if comma and not any(_DECIMAL_POINT.fullmatch(field) for field in fields) else "."
 
 
 def _all_numbers(fields: list[str]) -> bool:
-    return all(_NUMBER.fullmatch(_bare(field)) for field in fields)
-
-
-def _bare(field: str) -> str:
-    return field.strip().strip('"')
+    return all(_NUMBER.fullmatch(field.strip()) for field in fields)

@@ -15,7 +15,7 @@ from bpmcli.core.data.notices import Notice, notice
 from bpmcli.errors import DataError
 from bpmcli.io.formats import reads, writer_for, writes
 from bpmcli.io.formats.csv_columns import LineEnds, has_nul, nested
-from bpmcli.io.formats.csv_dialect import Dialect, dialect
+from bpmcli.io.formats.csv_dialect import Dialect, dialect, first_lines
 from bpmcli.io.formats.csv_quotes import closed_quotes
 from bpmcli.io.formats.text_lines import HEAD, Gzipped, TextReader, TextWriter, is_utf8, json_text, opened_text
 from bpmcli.io.formats.writer import spread_matrices
@@ -45,7 +45,7 @@ class CsvReader(TextReader):
         """How the file is written, by its first lines."""
         if self._dialect is None:
             with self.stream() as raw:
-                self._dialect = dialect(raw.read(HEAD), self.delimiter)
+                self._dialect = dialect(first_lines(raw, HEAD, BLOCK), self.delimiter)
         return self._dialect
 
     @contextmanager

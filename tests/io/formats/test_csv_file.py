@@ -133,6 +133,43 @@ def test_bad_files_are_refused_with_their_place(path, text, words):
         values(read(path, text), "s")
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.tsv", "s\tt\n0.7\t1,5\n0.5\t2,5\n"),
+        ("a.csv", "s;t\n0.7;1,234\n0.5;2,345\n"),
+        ("a.csv", "s;t\n1;1\n1;1\n1;1\n0,5;1\n"),
+        ("a.csv", "\n\r\ns;t\n0,5;1\n"),
+        ("a.csv", '"a, b";s;t\n"x";0,5;1\n'),
+        ("a.csv", '"a\nb";s;t\n"x";"0,5";1'),
+        ("a.csv", "s;t\n0,5;1"),
+        ("a.csv", "s;t;0.95\n0,5;1;2\n"),
+        ("a.csv", 's;t\n0,5;"x;y, z"\n'),
+        ("a.csv", 'a";s;t\n1;0,5;1\n'),
+    ],
+)
+def test_separator_and_decimal_sign_of_the_first_lines(tmp_path, name, text):
+    found = read(tmp_path / name, text)
+    assert [column for column in found.columns if len(column) == 1 and column in "st"] == ["s", "t"]
+    assert values(found, "s")[-1] == 0.5
+
+
+def test_a_decimal_comma_after_a_long_line(path, monkeypatch):
+    monkeypatch.setattr(csv_file, "HEAD", 1 << 10)
+    assert values(read(path, f"s;t\n0,5;{'x' * 2000}\n0,25;y\n"), "s") == [0.5, 0.25]
+    found = read(path, "s;t\n" + "1;1\n" * 255 + "0,5;1\n")
+    assert found.dialect.decimal == "."  # the line is beyond the first lines, but the message names it
+    with pytest.raises(DataError, match=r"holds '0,5' \(row 256\)"):
+        values(found, "s")
+
+
+def test_a_first_line_longer_than_the_head(path):
+    line = ",".join(["0.00025"] * 10_000) + "\n"
+    found = read(path, line * 2)
+    assert len(found.columns) == 10_000
+    assert values(found, "9999") == [0.00025] * 2
+
+
 def test_a_semicolon_in_one_of_several_names_is_a_name(path):
     assert list(read(path, "a;b,c\n1,2\n").columns) == ["a;b", "c"]
     assert list(read(path, "a\n1\n").columns) == ["a"]
