@@ -104,6 +104,13 @@ def with_new_scores(
     return out
 
 
+def keyed_column(layout: Layout, as_probs: bool) -> str | None:
+    """The column of the output that holds the new scores as an object per row; None if they have another form."""
+    if not layout.keyed:
+        return None
+    return _as_probs(layout.scores[0], layout, 0) if as_probs and layout.kind == "logits" else layout.scores[0]
+
+
 def _as_stored(done: Recalibrated, layout: Layout, rows: int) -> Floats:
     """The new scores of `rows` rows in the form of the old ones: all classes, P(y = 1), confidence, log-odds, percent.
 

@@ -41,8 +41,10 @@ def vector_values(column: Any) -> Any:
 
     dense = pc.fill_null(pc.equal(column.field("type"), DENSE), True)
     if not pc.all(dense).as_py():
-        row = pc.index(dense, False).as_py() + 1
-        raise DataError(f"holds a sparse vector (row {row} of this part)", "store dense vectors: vector_to_array")
+        raise DataError(
+            "holds sparse vectors",
+            "store lists in Spark: df.withColumn('probability', pyspark.ml.functions.vector_to_array('probability'))",
+        )
     return pc.struct_field(column, "values")
 
 

@@ -17,7 +17,7 @@ from bpmcli.io.opening import open_reader
 from bpmcli.io.outputs import Job
 from bpmcli.io.params import Params
 from bpmcli.io.readers import SUMMARY_KEY, labelled_rows, stream_rows
-from bpmcli.io.score_columns import options_for_apply, with_new_scores
+from bpmcli.io.score_columns import keyed_column, options_for_apply, with_new_scores
 from bpmcli.io.writers import open_writer
 
 if TYPE_CHECKING:
@@ -68,7 +68,6 @@ class ApplyFile:
 
     def _run(self, path: str, output: str, suffix: str) -> Applied:
         params, counts = self.params, Counter[str]()
-        in_sample = params.fitted_to(path)
         source = open_reader(path, self.options.at(path).input_format)
         if SUMMARY_KEY in source.metadata:
             raise DataError("is a summary: it has no rows to calibrate", "give the files that were summarised")
@@ -81,6 +80,7 @@ class ApplyFile:
         whole = params.calibrator.needs_distribution or bool(params.groups) or layout.kind in ("logits", "probs")
         read = stream_rows(source, layout, options, counts, distributions=whole, rest=True, outcomes=False)
         with open_writer(output, source.written_as, origin=source) as out:
+            out.keyed = keyed_column(layout, self.as_probs)
             for part in read:
                 done = recalibrate(part.rows, layout.binary)
                 before += float(sigmoid(part.rows.log_odds).sum())
@@ -104,7 +104,7 @@ class ApplyFile:
 
             judged = judge(rows, np.concatenate(fresh))
         notices = tuple(_notices(counts, left_out, self.allow_argmax_change))
-        notices += (notice("in-sample"),) if in_sample else ()
+        notices += (notice("in-sample"),) if params.fitted_to(path) else ()
         notices += (notice("got-worse"),) if judged is not None and judged.worse else ()
         return Applied(output, n, before / scores, after / scores, notices, judged)
 

@@ -232,7 +232,7 @@ class CsvWriter(TextWriter):
     keeps_text: ClassVar[bool] = True
 
     def spread(self, columns: Mapping[str, Any]) -> dict[str, Any]:
-        return spread_matrices(columns, lists=True)
+        return spread_matrices(columns, lists=True, keyed=self.keyed)
 
     def prepare(self, name: str, values: Any) -> list[Any]:
         found = super().prepare(name, values)

@@ -33,6 +33,8 @@ class Writer:
         self.rows = 0
         self.names: list[str] = []
         self.carried: list[str] = []
+        self.keyed: str | None = None
+        """The column that holds the scores as an object per row, if there is one."""
 
     def write(self, columns: Mapping[str, Any]) -> None:
         """Write a batch. All columns are converted and checked before the first byte of the batch is written."""
@@ -92,8 +94,11 @@ class Writer:
         self.close()
 
 
-def spread_matrices(columns: Mapping[str, Any], lists: bool = False) -> dict[str, Any]:
-    """Matrices as one column per class: `probs` becomes prob_0, prob_1, …; with `lists`, lists of one length too."""
+def spread_matrices(columns: Mapping[str, Any], lists: bool = False, keyed: str | None = None) -> dict[str, Any]:
+    """Matrices as one column per class: `probs` becomes prob_0, prob_1, …; with `lists`, lists of one length too.
+
+    Objects in the column `keyed` become one column per key: `probs` becomes probs.cat, probs.dog, …
+    """
     out: dict[str, Any] = {}
     origin: dict[str, str] = {}
 
@@ -113,10 +118,11 @@ def spread_matrices(columns: Mapping[str, Any], lists: bool = False) -> dict[str
                     "write jsonl or parquet instead: -o out.jsonl",
                 )
             values = values.matrix(np.nan)
-        keys = _class_keys(values) if lists else ()
-        if keys:
-            for k, key in enumerate(keys):
-                add(f"{name}.{key}", values.field(k), name)
+        if name == keyed:
+            import pyarrow.compute as pc
+
+            for key in values.type:
+                add(f"{name}.{key.name}", pc.struct_field(values, [key.name]), name)
         elif isinstance(values, np.ndarray) and values.ndim == 2:
             stem = name.removesuffix("s")
             for k in range(values.shape[1]):
@@ -124,12 +130,3 @@ def spread_matrices(columns: Mapping[str, Any], lists: bool = False) -> dict[str
         else:
             add(name, values, name)
     return out
-
-
-def _class_keys(values: Any) -> tuple[str, ...]:
-    """The classes of a column whose rows are objects with a score per class; empty for other columns."""
-    if not hasattr(values, "type"):
-        return ()
-    from bpmcli.io.structs import class_keys
-
-    return class_keys(values.type)

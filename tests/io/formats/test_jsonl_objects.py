@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -56,10 +57,27 @@ def test_apply_keeps_the_names_of_the_classes(run, suffix):
         assert list(json.loads(Path("out.jsonl").read_text().splitlines()[0])["probs"]) == ["cat", "dog"]
 
 
+@pytest.mark.parametrize("as_probs", [False, True])
+def test_other_objects_stay_one_column_of_csv(run, as_probs):
+    place = [{"lat": 1.5, "lon": 2.5}, None, {"lat": None, "lon": 3.5}] * 40
+    logits = [{"cat.x": x, "dog": -x} for x in np.random.default_rng(0).normal(size=120).tolist()]
+    label = ["cat.x", "dog", "dog"] * 40
+    pq.write_table(pa.table({"logits": logits, "place": place, "label": label}), "a.parquet")
+    run("fit", "a.parquet", "--method", "temperature", "-o", "p.json")
+    run("apply", "p.json", "a.parquet", "-o", "out.csv", *(["--as", "probs"] if as_probs else []))
+    with open("out.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    name = "probs" if as_probs else "logits"
+    assert list(rows[0]) == [f"{name}.cat.x", f"{name}.dog", "place", "label"]
+    assert [row["place"] and json.loads(row["place"]) for row in rows[:3]] == [place[0], "", place[2]]
+
+
 def test_sparse_vectors_of_spark_are_refused(run):
     fields = {"type": pa.int8(), "size": pa.int32(), "indices": pa.list_(pa.int32()), "values": pa.list_(pa.float64())}
     dense = {"type": 1, "size": None, "indices": None, "values": [0.3, 0.7]}
     sparse = {"type": 0, "size": 2, "indices": [1], "values": [1.0]}
     column = pa.array([dense, sparse], pa.struct(list(fields.items())))
     pq.write_table(pa.table({"probability": column, "label": [1, 1]}), "a.parquet")
-    assert "'probability': holds a sparse vector (row 2 of this part)" in run("metrics", "a.parquet", code=3).err
+    said = run("metrics", "a.parquet", code=3).err
+    assert "'probability': holds sparse vectors" in said
+    assert "df.withColumn('probability', pyspark.ml.functions.vector_to_array('probability'))" in said
