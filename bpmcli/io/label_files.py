@@ -9,16 +9,20 @@ from typing import Any
 import numpy as np
 
 from bpmcli.core.data.categorical import Categorical, joined
-from bpmcli.core.data.notices import Notice
+from bpmcli.core.data.notices import Notice, notice
 from bpmcli.errors import DataError
 from bpmcli.io.column_choice import InputOptions, listed
 from bpmcli.io.columns import Array, Lists
+from bpmcli.io.formats import reader_for, suffix_of
 from bpmcli.io.formats.reader import ColumnBatch, ColumnInfo, Reader
 from bpmcli.io.known_names import NAMES, RARER
 from bpmcli.io.opening import open_reader
 
 LABEL = "label"
 """The name of the joined column."""
+
+TEXT_SUFFIXES = (".txt", ".txt.gz")
+"""Files of bare labels, as numpy.savetxt writes them."""
 
 
 def file_and_column(label: str) -> tuple[str, str | None]:
@@ -29,19 +33,32 @@ def file_and_column(label: str) -> tuple[str, str | None]:
     return (path, column) if mark and column and os.path.isfile(path) else ("", None)
 
 
+def refuse_missing_file(label: str) -> None:
+    """Refuse a name that is no column if it looks like a file: FILE::COLUMN, or a name with a known suffix."""
+    path = label.rpartition("::")[0]
+    if "://" not in label and (path or reader_for(suffix_of(label)) is not None):
+        raise DataError(f"no file '{path or label}' for --label {label}, and no column of that name")
+
+
 def with_labels(reader: Reader, path: str, named: str | None, options: InputOptions) -> tuple[Reader, InputOptions]:
     """The reader with a column of labels from another file, and options that name this column."""
     try:
         labels = open_reader(path)
         column = _label_column(labels, path, named, options.id)
-        values = _with_first_line(_whole(labels, column), labels, column, reader)
+        values = _whole(labels, column)
+        first = _first_label(values, labels, column, reader)
+        if first is not None:
+            values = np.concatenate([first, values])
         keys = _keys(labels, options.id) if options.id else None
     except DataError as error:
         raise error.at(path) from None
     if options.id and options.id not in reader.columns:
         raise DataError(f"no column '{options.id}' (found: {listed(reader.columns)})", "name another one with --id")
     name = LABEL if LABEL not in reader.columns else f"label in {os.path.basename(path)}"
-    return LabelledReader(reader, name, values, keys, options.id, path), options._replace(label=name)
+    found = LabelledReader(reader, name, values, keys, options.id, path)
+    if first is not None:
+        found.own_notices = (notice("first-label", path=path, label=column),)
+    return found, options._replace(label=name)
 
 
 def _label_column(labels: Reader, path: str, named: str | None, key: str | None) -> str:
@@ -51,13 +68,16 @@ def _label_column(labels: Reader, path: str, named: str | None, key: str | None)
         return str(named)
     if named is None and len(names) == 1:
         return names[0]
+    if not names:
+        raise DataError(f"has no column beside the key '{key}'", "add a column with the labels")
     found: list[str] = []
-    for known in (NAMES, RARER) if named is None else ():
+    for known in (NAMES, RARER):
         found = found or [name for name in names if name.lower() in known["label"]]
-    if len(found) != 1:
-        what = f"no column '{named}'" if named else "no single column of labels"
-        raise DataError(f"{what} (found: {listed(names)})", f"name it after the file: --label {path}::{names[-1]}")
-    return found[0]
+    if named is None and len(found) == 1:
+        return found[0]
+    what = f"no column '{named}'" if named else "no single column of labels"
+    column = found[0] if found else "COLUMN"
+    raise DataError(f"{what} (found: {listed(names)})", f"name it after the file: --label {path}::{column}")
 
 
 def _whole(reader: Reader, name: str) -> Array | Categorical:
@@ -76,15 +96,20 @@ def _whole(reader: Reader, name: str) -> Array | Categorical:
     return joined(parts) if isinstance(parts[0], Categorical) else np.concatenate(parts)
 
 
-def _with_first_line(values: Array | Categorical, labels: Reader, column: str, scores: Reader) -> Array | Categorical:
-    """The labels with the first line of the file, if that is not a header: a whole number where a label is missing.
+def _first_label(values: Array | Categorical, labels: Reader, column: str, scores: Reader) -> Array | None:
+    """The label in the first line of the file if that is not a header: a whole number, where one label is missing.
 
-    pandas writes a column without a name under the header 0, so only the number of rows can tell.
+    pandas writes a column without a name under the header 0, so in a table that line may be either, and is refused.
     """
     is_number = column.removeprefix("-").isdigit() and len(labels.columns) == 1 and labels.label in ("csv", "tsv")
     if not is_number or not isinstance(values, np.ndarray) or scores.count_rows() != values.size + 1:
-        return values
-    return np.concatenate([np.array([int(column)], dtype=values.dtype), values])
+        return None
+    if column == "0" and not labels.path.lower().endswith(TEXT_SUFFIXES):
+        raise DataError(
+            f"has {values.size} labels below the header '0', but there are {values.size + 1} rows of scores",
+            "if the first line is a label, rename the file to .txt; otherwise give labels for exactly these rows",
+        )
+    return np.array([int(column)], dtype=values.dtype)
 
 
 def _keys(labels: Reader, key: str) -> list[str]:
@@ -101,6 +126,8 @@ def _keys(labels: Reader, key: str) -> list[str]:
 
 class LabelledReader(Reader):
     """A reader with one more column, whose values come from another file."""
+
+    own_notices: tuple[Notice, ...] = ()
 
     def __init__(
         self, inner: Reader, name: str, values: Array | Categorical, keys: list[str] | None, key: str | None, path: str
@@ -122,7 +149,7 @@ class LabelledReader(Reader):
         return self.inner.rows_at_most(enough)
 
     def notices(self) -> tuple[Notice, ...]:
-        return self.inner.notices()
+        return (*self.inner.notices(), *self.own_notices)
 
     def class_names(self, label: str, n: int) -> tuple[str, ...] | None:
         return self.inner.class_names(label, n)

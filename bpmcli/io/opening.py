@@ -54,10 +54,13 @@ def open_input(path: str, options: InputOptions) -> tuple[Reader, InputOptions]:
     label = options.label
     if label is None or label in reader.columns:
         return reader, options
-    from bpmcli.io.label_files import file_and_column, with_labels
+    from bpmcli.io.label_files import file_and_column, refuse_missing_file, with_labels
 
     path, column = file_and_column(label)
-    return with_labels(reader, path, column, options) if path else (reader, options)
+    if path:
+        return with_labels(reader, path, column, options)
+    refuse_missing_file(label)
+    return reader, options
 
 
 def _reader_of_file(path: str, suffix: str, size: int) -> type[Reader]:

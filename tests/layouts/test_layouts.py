@@ -254,6 +254,48 @@ def test_labels_of_another_length_are_refused(tmp_path, monkeypatch):
         read_rows("proba.npy", InputOptions(label="y.npy"))
 
 
+@pytest.mark.parametrize("name", ["y.txt", "y.csv"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_first_line_that_may_be_a_header(tmp_path, monkeypatch, name, first):
+    """pandas writes 0 above a column without a name, so in a csv file it is not taken for the missing label."""
+    monkeypatch.chdir(tmp_path)
+    np.save("proba.npy", P)
+    y = np.array([first, *Y[1:]])
+    np.savetxt(name, y, fmt="%d")
+    if name == "y.csv" and first == 0:
+        with pytest.raises(
+            BpmError, match="y.csv: has 59 labels below the header '0', but there are 60 rows of scores"
+        ):
+            read_rows("proba.npy", InputOptions(label=name))
+        return
+    loaded = read_rows("proba.npy", InputOptions(label=name))
+    assert loaded.rows.hits.tolist() == (P.argmax(axis=1) == y).tolist()
+    assert f"the first line of {name} ({first}) was taken as a label" in str(loaded.notices[-1])
+
+
+def test_a_file_of_labels_with_nothing_but_keys_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame("p", id=range(N)).to_csv("sub.csv", index=False)
+    pd.DataFrame({"id": range(N)}).to_csv("sol.csv", index=False)
+    with pytest.raises(BpmError, match=r"sol.csv: has no column beside the key 'id'"):
+        read_rows("sub.csv", InputOptions(label="sol.csv", id="id"))
+
+
+@pytest.mark.parametrize(
+    ("label", "said"),
+    [
+        ("nofile.csv::y", "no file 'nofile.csv' for --label nofile.csv::y"),
+        ("nofile.npy", "no file 'nofile.npy'"),
+        ("no.column", r"no column 'no.column' \(found: p0"),
+    ],
+)
+def test_a_missing_file_of_labels_is_named(tmp_path, monkeypatch, label, said):
+    monkeypatch.chdir(tmp_path)
+    frame("p", label=Y).to_csv("a.csv", index=False)
+    with pytest.raises(BpmError, match=said):
+        read_rows("a.csv", InputOptions(label=label))
+
+
 def test_keys_without_a_label_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     frame("p", id=range(N)).to_csv("sub.csv", index=False)

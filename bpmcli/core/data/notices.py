@@ -42,6 +42,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "the file has no header; its columns are called {first} to {last}",
         "",
     ),
+    "first-label": (
+        "the first line of {path} ({label}) was taken as a label, not a header, because the scores have one row more",
+        "",
+    ),
     "arrays-left-out": (
         "{count} {arrays} without one value per row {were} left out of the table: {names}",
         "write npz, which keeps them: -o out.npz",
