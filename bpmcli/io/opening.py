@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from bpmcli.errors import DataError
-from bpmcli.io.formats import reader_for, reader_named, readers, suffix_of
+from bpmcli.io.formats import known_suffixes, reader_for, reader_named, readers, suffix_of
 from bpmcli.io.formats.reader import Reader
 from bpmcli.io.memory import grant
 
@@ -131,8 +131,8 @@ def _unnamed(found: type[Reader] | None, head: bytes | None, suffix: str) -> typ
         return found
     if head is not None and not head.strip():
         raise DataError("no rows", "the input is empty")
-    known = ", ".join(readers())
-    raise DataError(f"unknown suffix '{suffix}'" if suffix else "no suffix", f"known formats: {known}")
+    what = f"unknown suffix '{suffix}'" if suffix else "no suffix"
+    raise DataError(what, f"known formats: {known_suffixes()}")
 
 
 def by_content(head: bytes) -> type[Reader] | None:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bpmcli.errors import DataError, UsageError
-from bpmcli.io.formats import STDIN, readers, suffix_of
+from bpmcli.io.formats import STDIN, known_suffixes, readers, suffix_of
 from bpmcli.io.streams import copied, is_stream
 from bpmcli.record import Record
 
@@ -60,7 +60,7 @@ def _expand_folder(argument: str) -> list[Input]:
     files = [f for f in files if not _is_companion(f)]
     files = [f for f in files if not any(part.startswith(".") for part in Path(f).relative_to(argument).parts)]
     if not files:
-        raise UsageError(f"{argument}: no file with a known suffix below it", "known: " + ", ".join(readers()))
+        raise UsageError(f"{argument}: no file with a known suffix below it", "known: " + known_suffixes())
     return [Input(f, os.path.relpath(f, argument)) for f in files]
 
 
@@ -133,7 +133,7 @@ def _expand_remote(argument: str) -> list[Input]:
         return [Input(argument, os.path.basename(argument))]
     files = [f for f in found if _is_input(f)]
     if not files:
-        raise UsageError(f"{argument}: no file with a known suffix there", "known: " + ", ".join(readers()))
+        raise UsageError(f"{argument}: no file with a known suffix there", "known: " + known_suffixes())
     scheme = argument[: argument.index("://") + 3]
     base = scheme + os.path.commonpath([os.path.dirname(f[len(scheme) :]) for f in files])
     return [Input(f, f[len(base) + 1 :]) for f in files]

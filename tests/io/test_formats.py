@@ -111,3 +111,46 @@ def test_files_that_are_not_read_are_refused_with_the_line_that_converts_them(ru
     program = shlex.split(line)
     assert program[0] in ("python", "Rscript")
     assert said in program[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("a.xlsm", "a.xlsm: is an Excel file, which bpmcli does not read"),
+        ("a.rda", "a.rda: is an R file (.RData), which"),
+        ("a.sas7bdat", "a.sas7bdat: is a SAS file, which"),
+    ],
+)
+def test_files_of_other_programs_are_named(run, name, said):
+    Path(name).write_bytes(b"\1\2\3" * 50)
+    assert said in run("metrics", name, code=3).err
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "written"), [("a.xlsx", b"PK\x03\x04", "a-3.csv"), ("a.pkl", b"\x80\x04", "a-3.npz")]
+)
+def test_the_line_that_converts_a_file_overwrites_nothing(run, name, start, written):
+    Path(name).write_bytes(start + b"\1\2\3" * 50)
+    for taken in ("a.csv", "a-2.csv", "a.npz", "a-2.npz"):
+        Path(taken).touch()
+    assert repr(written) in shlex.split(run("metrics", name, code=3).err.partition("convert it: ")[2])[2]
+
+
+@pytest.mark.parametrize("name", ["foreign", "xlsx", "pickle", ".pkl"])
+def test_formats_that_are_not_read_are_no_input_formats(run, name):
+    Path("a.xlsx").write_bytes(b"PK\x03\x04")
+    said = run("metrics", "a.xlsx", "--input-format", name, code=2).err
+    assert f"--input-format {name}: unknown format" in said
+    listed = said.partition("known formats: ")[2]
+    assert "csv" in listed
+    assert "foreign" not in listed
+    assert "pickle" not in listed
+
+
+def test_suffixes_that_are_not_read_are_not_listed_as_known(run):
+    Path("empty").mkdir()
+    Path("a.xyz").write_bytes(b"\0\1")
+    for said in (run("metrics", "empty", code=2).err, run("metrics", "a.xyz", code=3).err):
+        assert ".csv" in said
+        assert ".xlsx" not in said
+        assert ".pkl" not in said

@@ -72,6 +72,11 @@ def readers() -> dict[str, type[Reader]]:
     return _READERS
 
 
+def known_suffixes() -> str:
+    """The suffixes of all files that can be read, for a message."""
+    return ", ".join(suffix for suffix, cls in readers().items() if not cls.refused)
+
+
 def writers() -> dict[str, type[Writer]]:
     """Every writer by suffix."""
     _load_all()
@@ -97,8 +102,8 @@ def reader_named(name: str) -> type[Reader]:
     wanted = name.lower().strip()
     found = reader_for("." + wanted.lstrip("."))
     found = found or next((cls for cls in readers().values() if cls.label == wanted), None)
-    if found is None:
-        known = ", ".join(dict.fromkeys(cls.label for cls in readers().values()))
+    if found is None or found.refused:
+        known = ", ".join(dict.fromkeys(cls.label for cls in readers().values() if not cls.refused))
         raise UsageError(f"--input-format {name}: unknown format", f"known formats: {known}")
     return found
 

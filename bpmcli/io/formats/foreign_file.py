@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 from typing import ClassVar
 
 from bpmcli.errors import DataError
-from bpmcli.io.formats import reads
+from bpmcli.io.formats import reads, suffix_of
+from bpmcli.io.formats.free_name import free_name
 from bpmcli.io.formats.reader import Reader
 
-EXCEL, RDS, RDATA, STATA, SPSS, SAS = "Excel", "R's rds", "R's RData", "Stata", "SPSS", "SAS"
+EXCEL, RDS, RDATA = "an Excel file", "an R file (.rds)", "an R file (.RData)"
+STATA, SPSS, SAS = "a Stata file", "an SPSS file", "a SAS file"
 KINDS = {
     ".xlsx": EXCEL, ".xls": EXCEL, ".xlsm": EXCEL, ".rds": RDS, ".rdata": RDATA, ".rda": RDATA,
     ".dta": STATA, ".sav": SPSS, ".sas7bdat": SAS,
@@ -27,6 +28,7 @@ R = {
 class ForeignReader(Reader):
     """Reads nothing: other tools convert these files."""
 
+    refused: ClassVar[bool] = True
     in_folders: ClassVar[bool] = False
     containers: ClassVar[tuple[bytes, ...]] = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"\x1f\x8b", b"BZh", b"\xfd7zXZ")
 
@@ -35,11 +37,10 @@ class ForeignReader(Reader):
         return False  # the suffix tells
 
     def inspect(self) -> None:
-        stem, suffix = os.path.splitext(os.path.basename(self.path))
-        kind, out = KINDS.get(suffix.lower(), EXCEL), f"{stem}.csv"
+        kind, out = KINDS[suffix_of(self.path)], free_name(self.path, ".csv")
         if kind in R:
             line = f"Rscript -e {shlex.quote(R[kind].format(path=json.dumps(self.path), out=json.dumps(out)))}"
         else:
             code = f"import pandas; pandas.{PANDAS[kind]}({self.path!r}).to_csv({out!r}, index=False)"
             line = f"python -c {shlex.quote(code)}"
-        raise DataError(f"is a file of {kind}, which bpmcli does not read", f"convert it: {line}")
+        raise DataError(f"is {kind}, which bpmcli does not read", f"convert it: {line}")

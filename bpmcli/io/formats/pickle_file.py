@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from bpmcli.errors import DataError
 from bpmcli.io.formats import reads
+from bpmcli.io.formats.free_name import free_name
 from bpmcli.io.formats.reader import Reader
 
 CONVERT = {
@@ -23,6 +24,7 @@ CONVERT = {
 class PickleReader(Reader):
     """Never loads anything."""
 
+    refused: ClassVar[bool] = True
     in_folders: ClassVar[bool] = False
     containers: ClassVar[tuple[bytes, ...]] = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x78")
     """torch.save writes a zip archive, joblib may compress."""
@@ -34,8 +36,7 @@ class PickleReader(Reader):
     def inspect(self) -> None:
         suffix = os.path.splitext(self.path)[1].lower()
         kind = "torch" if suffix in (".pt", ".pth", ".ckpt") else "joblib" if suffix == ".joblib" else "pickle"
-        out = os.path.splitext(os.path.basename(self.path))[0] + ".npz"
-        line = CONVERT[kind].format(path=self.path, out=out)
+        line = CONVERT[kind].format(path=self.path, out=free_name(self.path, ".npz"))
         raise DataError(
             "is a pickle, which can run code when it is loaded; bpmcli never loads one",
             f"if you trust it, convert it: python -c {shlex.quote(line)}",

@@ -70,6 +70,9 @@ class Reader:
     suffixes: ClassVar[tuple[str, ...]] = ()
     label: ClassVar[str] = ""
 
+    refused: ClassVar[bool] = False
+    """Files of this format are never read: the reader only says how to convert them."""
+
     in_folders: ClassVar[bool] = True
     """If a folder is given, files with these suffixes are inputs."""
 
