@@ -30,7 +30,7 @@ def _junit_file(arguments: Sequence[str]) -> str | None:
         option, equals, value = argument.partition("=")
         if option == "--junit":
             return value if equals else "".join(arguments[position + 1 : position + 2])
-    if COMMAND not in arguments:
+    if not _is_metrics(arguments):
         return None
     from bpmcli.cli.config import unchecked
 
@@ -43,4 +43,9 @@ def _turned_off(arguments: Sequence[str]) -> bool:
         return True
     from bpmcli.cli.config import NO, unchecked
 
-    return COMMAND in arguments and str(unchecked(COMMAND, "no-ci") or "").lower() not in NO
+    return _is_metrics(arguments) and str(unchecked(COMMAND, "no-ci") or "").lower() not in NO
+
+
+def _is_metrics(arguments: Sequence[str]) -> bool:
+    """Whether the command is `metrics`: not `compare metrics`, nor another command with an input of that name."""
+    return next((argument for argument in arguments if not argument.startswith("-")), None) == COMMAND

@@ -316,8 +316,9 @@ def test_a_junit_file_that_the_configuration_asks_for_has_early_errors(
     assert (suite.get("errors"), suite[0][0].tag) == ("1", "error")
     assert not (tmp_path / "out" / "other.xml").exists()
     (tmp_path / "out" / "j.xml").unlink()
-    run("fit", OFF, "--frobnicate", code=2)
-    assert not (tmp_path / "out" / "j.xml").exists(), "only metrics writes a JUnit file"
+    for other in (("fit", OFF), ("fit", "metrics"), ("compare", "metrics", OFF)):
+        run(*other, "--frobnicate", code=2)
+        assert not (tmp_path / "out" / "j.xml").exists(), "only metrics writes a JUnit file"
 
 
 def test_no_ci_in_the_configuration_silences_annotations_of_errors(run, tmp_path, monkeypatch):
@@ -326,6 +327,7 @@ def test_no_ci_in_the_configuration_silences_annotations_of_errors(run, tmp_path
     for value, shown in (("true", False), ("false", True)):
         (tmp_path / "bpmcli.toml").write_text(f"[metrics]\nno-ci = {value}\n")
         assert ("::error" in run("metrics", OFF, "--frobnicate", code=2).err) is shown
+        assert "::error" in run("compare", "metrics", OFF, "--frobnicate", code=2).err, "it has no option --no-ci"
 
 
 def test_junit_names_a_lower_limit_as_one(run, tmp_path):
