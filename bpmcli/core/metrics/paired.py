@@ -25,7 +25,7 @@ from bpmcli.core.data.sample import Floats, Ints, make_room_for_hit, sigmoid
 from bpmcli.core.metrics.paired_scores import is_score, score_errors
 from bpmcli.core.metrics.registry import METRICS, MetricOptions, measure
 from bpmcli.core.metrics.resamples import Resamples, join_cells, runs_of_cells
-from bpmcli.errors import DataError
+from bpmcli.errors import DataError, UsageError
 
 AT_ONCE = 250
 """Resamples held in memory at a time."""
@@ -153,8 +153,11 @@ def paired_differences(
 
     The standard error se comes from `runs` joint resamples of the rows, or of the clusters of `second` if it has any.
     Metrics that refit a curve use at most FEW resamples; scores need none (`paired_scores`). Raises DataError if the
-    rows are not the same. For an example see docs/PYTHON.md.
+    rows are not the same, and UsageError for a P-value among the metrics. For an example see docs/PYTHON.md.
     """
+    tests = [name for name in names if name in METRICS and METRICS[name].is_test]
+    if tests:
+        raise UsageError(f"{tests[0]} is a P-value, and a difference of P-values means nothing", "leave it out")
     same_rows(first, second)
     exact = [measure(rows.sample, names, options, rows) for rows in (first, second)]
     known = [name for name in names if all(found[name].value is not None for found in exact)]

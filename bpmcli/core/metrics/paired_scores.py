@@ -17,6 +17,7 @@ from bpmcli.core.data.sample import Floats, make_room_for_hit, sigmoid
 from bpmcli.core.metrics.registry import METRICS, MetricOptions
 from bpmcli.core.metrics.whole import losses_of
 from bpmcli.core.metrics.whole_intervals import class_errors, common_order
+from bpmcli.errors import UsageError
 
 CLASS_ERRORS = ("ece-classwise", "ece-marginal")
 
@@ -60,10 +61,13 @@ def _influence(rows: Rows, name: str) -> Floats:
 
 
 def _row_values(rows: Rows, name: str) -> Floats:
+    """What each row adds to a score that is a mean over rows."""
     if name in ("nll-all", "brier-all"):
         return losses_of(rows)[("nll-all", "brier-all").index(name)]
     if name == "accuracy":
         return rows.hits.astype(np.float64)
+    if name not in ("brier", "nll"):
+        raise UsageError(f"{name} is not a mean over rows, so its difference has no standard error here")
     x = rows.log_odds.copy()
     make_room_for_hit(x)  # as the sample does
     against = np.where(rows.hits, -x, x)

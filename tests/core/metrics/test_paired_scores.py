@@ -12,6 +12,7 @@ from bpmcli.core.data.rows import Rows
 from bpmcli.core.metrics import METRICS, MetricOptions, measure
 from bpmcli.core.metrics.paired import paired_differences
 from bpmcli.core.metrics.paired_scores import CLASS_ERRORS, score_errors
+from bpmcli.errors import UsageError
 
 OPTIONS = MetricOptions()
 SCORES = [name for name, entry in METRICS.items() if not entry.calibration_error and not entry.is_test]
@@ -74,6 +75,15 @@ def test_class_wise_errors_are_resampled_jointly(name: str) -> None:
     separate = [score_errors(first.take(np.arange(i, 400, 2)), second.take(np.arange(i, 400, 2)), [name], OPTIONS, 60, 0)
                 for i in (0, 1)]  # fmt: skip
     assert score_errors(first, second, [name], OPTIONS, 60, 0)[name] < max(found[name] for found in separate)
+
+
+def test_neither_p_values_nor_calibration_errors_are_taken_for_scores() -> None:
+    first, second = pair()
+    with pytest.raises(UsageError, match="canonical-p is a P-value"):
+        paired_differences(first, second, ["nll", "canonical-p"], OPTIONS)
+    for name in ("canonical-p", "ece"):
+        with pytest.raises(UsageError, match=f"{name} is not a mean over rows"):
+            score_errors(first, second, [name], OPTIONS, 20, 0)
 
 
 def test_differences_of_scores_have_intervals_and_p_values() -> None:
