@@ -77,11 +77,13 @@ def _below(gate: GateResult) -> str:
     needed = (
         "even a thousand times as many would not" if gate.rows_needed is None else f"about {gate.rows_needed:,} would"
     )
-    return (
+    said = (
         f"= {gate.value:.5f} (between {gate.low:.5f} and {gate.high:.5f}): {gate.rows:,} rows cannot tell whether it "
-        f"is below the limit {gate.limit:g}; {needed}. With {gate.rows:,} rows, an error must be about "
-        f"{gate.detectable:.2g} to be found above the limit"
+        f"is below the limit {gate.limit:g}; {needed}"
     )
+    if gate.detectable is None:
+        return said
+    return f"{said}. With {gate.rows:,} rows, an error must be about {gate.detectable:.2g} to be found above the limit"
 
 
 def _risen(gate: GateResult) -> str:
@@ -172,7 +174,8 @@ def _absolute(record: Record, limits: Limits) -> Iterator[GateResult]:
     for metric, limit in limits.below:
         measured = record["metrics"][metric]
         low, high = measured.get("low"), measured.get("high")
-        sample = record["mean_confidence"], record.get("effective_n")
+        mean_confidence = record["mean_confidence"] if METRICS[metric].calibration_error else None
+        sample = mean_confidence, record.get("effective_n")
         found = decide(measured["value"], low, high, limit, rows, (1 + limits.interval) / 2, *sample)
         open_ = found.outcome == INCONCLUSIVE
         yield GateResult(

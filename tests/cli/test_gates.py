@@ -39,6 +39,14 @@ def test_the_words_of_each_outcome(run):
     assert "an error must be about 0.14 to be found above the limit" in err
 
 
+@pytest.mark.parametrize("gate", ["nll=0.6", "nll-all=1", "ece-classwise=0.02"])
+def test_only_calibration_errors_of_the_confidence_have_a_smallest_detectable_error(run, gate):
+    found = run("metrics", OFF, "-m", gate.partition("=")[0], "--pass-below", gate, "-f", "json", code=5)
+    assert "rows cannot tell whether it is below the limit" in found.err
+    assert "an error must be" not in found.err
+    assert json.loads(found.out)["gates"][0]["detectable"] is None
+
+
 def test_a_failed_gate_counts_more_than_an_inconclusive_one(run):
     run("metrics", OFF, *TCE, "--pass-below", "tce=0.1", "--fail-above", "tce=0.5", code=5)
     run("metrics", OFF, *TCE, "--pass-below", "tce=0.1", "--fail-above", "tce=0.01", code=1)

@@ -27,7 +27,7 @@ class Decision(NamedTuple):
     rows_needed: int | None = None
     """If inconclusive: about how many rows would decide. None if that is more than MOST_TIMES the present number."""
     detectable: float | None = None
-    """About the smallest error that this many rows would show to be above the limit in most samples."""
+    """About the smallest error that this many rows would show to be above the limit in most samples, if there is one."""
 
 
 def at_most(value: float, limit: float, *terms: float) -> bool:
@@ -46,7 +46,7 @@ def decide(
     limit: float,
     rows: float,
     confidence: float = 0.95,
-    mean_confidence: float = 0.5,
+    mean_confidence: float | None = None,
     effective: float | None = None,
 ) -> Decision:
     """PASS if the whole interval is at or below the limit, FAIL if it is all above, otherwise INCONCLUSIVE.
@@ -56,14 +56,17 @@ def decide(
 
     Intervals shrink with the square root of the number of rows, so about n (reach / distance)² rows would decide. Here
     `reach` is the distance from the value to the end of its interval on the side of the limit, and `distance` is
-    |value − limit|. `smallest_detectable` needs the mean confidence and the effective number of rows (default: `rows`).
+    |value − limit|. `smallest_detectable` needs the mean confidence and the effective number of rows (default: `rows`);
+    leave the mean confidence out for metrics that are not calibration errors of the confidence.
 
     >>> decide(0.02, 0.01, 0.05, 0.03, 1000, mean_confidence=0.9)
     Decision(outcome='inconclusive', rows_needed=9000, detectable=0.0587...)
     """
     if value is None or low is None or high is None or isnan(value + low + high):
         return Decision(FAIL)
-    detectable = smallest_detectable(limit, effective or rows, confidence, mean_confidence)
+    detectable = None
+    if mean_confidence is not None and limit < 1.0:  # no error is above 1
+        detectable = smallest_detectable(limit, effective or rows, confidence, mean_confidence)
     if at_most(high, limit):
         return Decision(PASS, detectable=detectable)
     if not at_most(low, limit):
@@ -73,7 +76,7 @@ def decide(
 
 
 def smallest_detectable(limit: float, rows: float, confidence: float, mean_confidence: float) -> float:
-    """The error E that about a share POWER of all samples of this many rows shows to be above the limit.
+    """The error E that about a share POWER of all samples of this many rows shows to be above the limit, which is < 1.
 
     A model whose confidence is E too high, or too low, has the accuracy g = mean_confidence ∓ E. The mean of its
     outcomes has the variance g (1 − g) / n, so E = limit + (z(confidence) + z(POWER)) √(g (1 − g) / n), with the larger

@@ -72,6 +72,8 @@ def test_the_smallest_detectable_error():
     assert smallest_detectable(0.03, 1000, 0.95, 0.1) == pytest.approx(found), "too low and too high are treated alike"
     assert decide(0.02, 0.01, 0.05, 0.03, 1000, 0.95, 0.9, 100).detectable == smallest_detectable(0.03, 100, 0.95, 0.9)
     assert smallest_detectable(0.9, 10, 0.95, 0.5) <= 1.0
+    assert decide(0.02, 0.01, 0.05, 0.03, 1000).detectable is None, "nothing is known of the confidences"
+    assert decide(0.9, 0.8, 1.0, 1.0, 1000, mean_confidence=0.9).detectable is None, "no error is above 1"
 
 
 def test_an_error_called_detectable_is_found_in_about_four_of_five_samples():
