@@ -27,7 +27,7 @@ class Decision(NamedTuple):
     rows_needed: int | None = None
     """If inconclusive: about how many rows would decide. None if that is more than MOST_TIMES the present number."""
     detectable: float | None = None
-    """About the smallest error that this many rows would show to be above the limit in most samples, if there is one."""
+    """The smallest error that this many rows would show to be above the limit in most samples; None if unknown."""
 
 
 def at_most(value: float, limit: float, *terms: float) -> bool:
