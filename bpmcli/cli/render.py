@@ -199,7 +199,9 @@ GAP = 3
 
 def _widths(table: Table, cells: Sequence[Sequence[str]], width: int) -> list[int]:
     """The widths of the columns. If the table is too wide for the terminal, names and verdicts are narrowed."""
-    found = [max([len(name), *(len(row[i]) for row in cells)]) for i, name in enumerate(table.columns)]
+    from rich.cells import cell_len  # a wide character, such as 日, takes two cells of a terminal
+
+    found = [max([cell_len(name), *(cell_len(row[i]) for row in cells)]) for i, name in enumerate(table.columns)]
     if sum(found) + GAP * len(found) <= width:
         return found
     return [min(wide, NARROWED.get(name, wide)) for wide, name in zip(found, table.columns, strict=True)]

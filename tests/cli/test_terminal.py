@@ -81,6 +81,16 @@ def test_a_wide_ranking_wraps_verdicts_and_names_but_no_figures(monkeypatch: pyt
     assert long in out.getvalue()  # without a terminal's colours nothing wraps
 
 
+def test_names_of_wide_characters_are_folded_only_without_room(narrow: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    for width, whole in (("100", True), ("40", False)):
+        out = Terminal()
+        monkeypatch.setenv("COLUMNS", width)
+        monkeypatch.setattr("sys.stdout", out)
+        name = "日本語の長い名前のモデルの出力.npz"
+        render.show("table", render.Table(["input", "tce"], [[name, 0.5]]), {})
+        assert (name in out.getvalue()) is whole
+
+
 @pytest.mark.parametrize(
     ("names", "event", "words"),
     [
