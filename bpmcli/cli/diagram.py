@@ -164,21 +164,22 @@ def _legend(found: Reliability, grid: _Grid, marks: Marks, event: bool) -> Itera
     level = f"{100 * found.level:g} %"
     legend = (
         f"{up} against {across}: {marks.bin} bin{few}, {curve} curve, {marks.band} its {level} band, "
-        f"{diagonal} perfect calibration; {_highest_bar(found, grid)}"
+        f"{diagonal} perfect calibration; {_highest_bar(found, grid, event)}"
     )
     for line in textwrap.wrap(legend, grid.columns):
         yield [Glyph(" " * MARGIN + line, "dim")]
 
 
-def _highest_bar(found: Reliability, grid: _Grid) -> str:
-    """How many rows the highest bar stands for, and whether rows beyond the end of the axis are among them."""
+def _highest_bar(found: Reliability, grid: _Grid, event: bool) -> str:
+    """How many rows the highest bar stands for, and whether rows beyond an end of the axis are among them."""
     share = found.rows_by_place(grid.columns)
-    percent, at_end = 100 * float(share.max()), int(share.argmax()) == grid.columns - 1
-    beyond = grid.axis.kind == LOG_ODDS and grid.axis.last >= FARTHEST and at_end
-    return (
-        f"highest bar: {percent:{'.0f' if percent >= 10 else '.2g'}} % of the rows"
-        f"{', with confidences of 0.999999 and above' if beyond else ''}"
-    )
+    percent, place, beyond = 100 * float(share.max()), int(share.argmax()), ""
+    if grid.axis.kind == LOG_ODDS and place == grid.columns - 1 and grid.axis.last >= FARTHEST:
+        beyond = "0.999999 and above"
+    elif grid.axis.kind == LOG_ODDS and place == 0 and grid.axis.first <= -FARTHEST:
+        beyond = "0.000001 and below"
+    which = f", with {'probabilities' if event else 'confidences'} of {beyond}" if beyond else ""
+    return f"highest bar: {percent:{'.0f' if percent >= 10 else '.2g'}} % of the rows{which}"
 
 
 def colour_key(lines: list[list[Glyph]], event: bool) -> list[Glyph]:

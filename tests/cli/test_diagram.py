@@ -106,6 +106,15 @@ def test_confidences_of_one_have_a_labelled_axis(hits, words):
     assert len(bars.rstrip()) == 80
 
 
+@pytest.mark.parametrize(
+    ("p", "words"), [(1e-8, "probabilities of 0.000001 and below"), (1 - 1e-8, "probabilities of 0.999999 and above")]
+)
+def test_rows_beyond_either_end_of_the_axis_of_an_event_are_mentioned(p, words):
+    found = reliability(sample_from_confidences(np.append(np.full(99, p), 0.5), [round(p)] * 100))
+    text = " ".join(plain(draw(found, 80, event=True)).split())
+    assert f"highest bar: 99 % of the rows, with {words}" in text
+
+
 def test_small_probabilities_have_no_exponents():
     s = np.concatenate([np.full(50, 1e-6), np.full(50, 0.2)])
     text = plain(draw(reliability(sample_from_confidences(s, np.arange(100) % 10 == 0), axis=LOG_ODDS), 120))

@@ -69,7 +69,7 @@ def axis_over(kind: str, seen: Floats) -> Axis:
 
 def tick_label(tick: float) -> str:
     """A tick as text, without an exponent."""
-    return f"{tick:.5f}".rstrip("0").rstrip(".") if tick else "0"
+    return f"{tick:.5f}".rstrip("0").rstrip(".")
 
 
 def logit(probabilities: Floats) -> Floats:
