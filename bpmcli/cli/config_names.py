@@ -62,8 +62,13 @@ def find(scope: Scope, name: str, options: Mapping[Scope, Mapping[str, Known]]) 
     return None
 
 
-def check_name(where: str, scope: Scope, name: str, options: Mapping[Scope, Mapping[str, Known]]) -> str:
-    """The option's own name. Raises UsageError if no command of this scope has it."""
+def check_name(
+    where: str, scope: Scope, name: str, options: Mapping[Scope, Mapping[str, Known]], table: str | None = None
+) -> str:
+    """The option's own name. Raises UsageError if no command of this scope has it.
+
+    `table` is the table that holds the name in the file, if it is not that of the scope.
+    """
     option = name.replace("_", "-")
     if option == "inputs" and not scope:
         raise UsageError(f"{where}: inputs must be in the table of a command", f"[metrics] {name} = …")
@@ -77,7 +82,8 @@ def check_name(where: str, scope: Scope, name: str, options: Mapping[Scope, Mapp
     }
     close = get_close_matches(option, sorted(names), 1)
     hint = f"did you mean {close[0]}?" if close else f"options of bpmcli {' '.join(scope) or 'metrics'}: see --help"
-    inside = f" in the table {'.'.join(scope)}" if scope and ": paths." not in where else ""
+    table = table or ".".join(scope)
+    inside = f" in the table {table}" if table else ""
     raise UsageError(f"{where}: unknown option '{name}'{inside}", hint)
 
 

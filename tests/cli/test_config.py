@@ -166,6 +166,7 @@ def test_paths_alone_can_have_gates(run, by_path, tmp_path):
 def test_paths_are_shown_and_checked(run, by_path, tmp_path):
     assert "paths old/*" in run("config").out
     for text, said in (
+        ('[paths."x"]\nlabl = "y"\n', "unknown option 'labl' in the table paths.\"x\""),
         ('[paths."x"]\nlabl = "y"\n', "did you mean label?"),
         ('[paths."x"]\njobs = 2\n', "jobs cannot differ by path"),
         ("[paths]\njobs = 2\n", "a table per pattern"),
