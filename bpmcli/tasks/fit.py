@@ -91,7 +91,7 @@ class FitFile:
     def _chosen(
         self, origin: Mapping[str, Any], rows: Rows, notices: tuple[Notice, ...]
     ) -> tuple[dict[str, Any], tuple[Notice, ...]]:
-        """Fit the method with the lowest cross-validated log loss; the document names it and says why."""
+        """Fit the method that `choose_method` names; the document says why."""
         marginal = self.grouping is not None and self.grouping.kind == MARGINAL
         single = [name for name, entry in METHODS.items() if not entry.needs_distribution]
         choice = choose_method(rows, self.fit, single if marginal or self.interval else None, self.seed)

@@ -49,13 +49,14 @@ class Choice(NamedTuple):
         """Why this method, in a sentence; of the others it names the one with the lowest loss."""
         others = {name: loss for name, loss in self.losses.items() if name not in (self.method, UNCALIBRATED)}
         second = min(others, key=lambda name: others[name], default=None)
+        judged = {"what": self.judged_by, "folds": FOLDS, "n": self.rows, "raw": f"{self.losses[UNCALIBRATED]:.4f}"}
+        if self.method == UNCALIBRATED and second:
+            return notice("identity-chosen", loss=f"{others[second]:.4f}", method=second, **judged)
         beside = f" and {others[second]:.4f} for {second}" if second else ""
         if second and others[second] < self.losses[self.method]:
             beside += ", which is not clearly lower"
-        return notice(
-            "method-chosen", method=self.method, loss=f"{self.losses[self.method]:.4f}", beside=beside, folds=FOLDS,
-            raw=f"{self.losses[UNCALIBRATED]:.4f}", what=self.judged_by, n=self.rows,
-        )  # fmt: skip
+        loss = f"{self.losses[self.method]:.4f}"
+        return notice("method-chosen", method=self.method, loss=loss, beside=beside, **judged)
 
     def document(self) -> dict[str, object]:
         """As the parameter file stores it."""

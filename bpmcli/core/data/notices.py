@@ -134,6 +134,11 @@ TEXTS: dict[str, tuple[str, str]] = {
         "against {raw} uncalibrated{beside}",
         "",
     ),
+    "identity-chosen": (
+        "--method auto chose identity, which changes nothing: the log loss {what} is {raw} uncalibrated and {loss} "
+        "with {method}, the best calibrator, in {folds}-fold cross-validation of {n} rows",
+        "",
+    ),
     "zero-for-true": (
         "{count} {rows_} {have} a probability of exactly 0 for the true class; in nll-all each costs 744.4 instead of "
         "infinity",
