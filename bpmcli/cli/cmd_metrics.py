@@ -85,7 +85,7 @@ def metrics(
     records = metrics_output.show_results(format_, measured, sort, options, wanted, outcomes.failures, results)
     _show_pictures(measured, in_terminal, output.plot, picture.overlay, style)
     if in_terminal:
-        metrics_output.suggest_repair(measured, columns.event)
+        metrics_output.suggest_repair(measured, read, correct)
     _show_gates(results)
     ci.publish(records, outcomes.failures, results, measured)
     code = outcomes.finish() or code

@@ -126,16 +126,36 @@ def show_diagrams(measured: Sequence[Any]) -> None:
             diagram.show_diagram(one.diagram, one.record["target"] == EVENT)
 
 
-def suggest_repair(measured: Sequence[Any], event: bool) -> None:
-    """On a terminal, what to do about the error of a single input."""
+def suggest_repair(measured: Sequence[Any], read: Any, correct: Any) -> None:
+    """On a terminal, what to do about the error of a single input, which was read with these options."""
     names = [one.record["verdict"]["name"] for one in measured if "verdict" in one.record]
     if len(measured) != 1 or not names or names[0] in ("calibrated", "too-few-rows") or not sys.stderr.isatty():
         return
-    options = "--event --method auto" if event else "--method auto"
-    console.note(
-        f"To repair it, fit a calibrator to other rows with labels: bpmcli fit VALIDATION {options} -o params.json; "
-        "then bpmcli apply params.json INPUT -o OUTPUT"
-    )
+    if correct.top_k > 1:  # no calibrator is fitted to the K most probable classes
+        return
+    given = _options_given(read, correct)
+    fit = " ".join(["bpmcli fit VALIDATION", *given.values(), "--method auto -o params.json"])
+    forgotten = [given[name] for name in ("multi_label", "skip_missing") if name in given]  # params.json has the others
+    apply = " ".join(["bpmcli apply params.json INPUT", *forgotten, "-o OUTPUT"])
+    console.note(f"To repair it, fit a calibrator to other rows with labels: {fit}; then {apply}")
+
+
+def _options_given(*groups: Any) -> dict[str, str]:
+    """The options of these groups that were given, as a command line has them, by parameter name."""
+    import shlex
+
+    from bpmcli.io.label_files import file_and_column
+
+    found = {}
+    for group in groups:
+        for name, value in group._asdict().items():
+            if value in (None, group._field_defaults[name]):
+                continue
+            if name == "label" and file_and_column(value)[0]:  # other rows have another file of labels
+                value = "VALIDATION_LABELS"
+            option = f"--{name.replace('_', '-')}"
+            found[name] = option if value is True else f"{option} {shlex.quote(str(value))}"
+    return found
 
 
 def draw_pictures(path: str, measured: Sequence[Any], overlay: bool, style: Any) -> None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import io
+import re
+import shlex
 import sys
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from bpmcli.cli import console, metrics_output, render
+from bpmcli.cli.options.reading import Correct, Reading
 from bpmcli.core.data.notices import notice
 from bpmcli.errors import BpmError
 
@@ -91,28 +96,59 @@ def test_names_of_wide_characters_are_folded_only_without_room(narrow: None, mon
         assert (name in out.getvalue()) is whole
 
 
-@pytest.mark.parametrize(
-    ("names", "event", "words"),
-    [
-        (["over-confident"], False, "bpmcli fit VALIDATION --method auto -o params.json"),
-        (["mixed"], True, "bpmcli fit VALIDATION --event --method auto -o params.json"),
-        (["calibrated"], False, ""),
-        (["too-few-rows"], False, ""),
-        (["over-confident", "over-confident"], False, ""),
-        ([None], False, ""),
-    ],
-)
-def test_a_terminal_says_how_to_repair_an_error(
-    monkeypatch: pytest.MonkeyPatch, names: list[str | None], event: bool, words: str
+@pytest.mark.parametrize("names", [["calibrated"], ["too-few-rows"], ["over-confident", "mixed"], [None], ["mixed"]])
+def test_only_a_terminal_says_how_to_repair_the_error_of_a_single_input(
+    monkeypatch: pytest.MonkeyPatch, names: list[str | None]
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.setattr(console, "quiet", False)
     measured = [SimpleNamespace(record={"verdict": {"name": name}} if name else {}) for name in names]
-    for stream, said in ((Terminal(), words), (io.StringIO(), "")):
+    for stream, there in ((Terminal(), names == ["mixed"]), (io.StringIO(), False)):
         monkeypatch.setattr("sys.stderr", stream)
-        metrics_output.suggest_repair(measured, event)
-        assert said in stream.getvalue()
-        assert bool(stream.getvalue()) == bool(said)
+        metrics_output.suggest_repair(measured, Reading(), Correct())
+        assert ("To repair it" in stream.getvalue()) is there
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "",
+        "--confidence 'my score' --hit matched",
+        "--confidence percents --hit matched --scale percent",
+        "--probs p1 --label y1 --event",
+        "--probs p --label y --multi-label",
+        "--probs p1 --label truth.csv",
+        "--top-k 2",
+    ],
+)
+def test_the_commands_that_repair_an_error_work(
+    run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options: str
+) -> None:
+    rng = np.random.default_rng(0)
+    p, s = rng.uniform(0.05, 0.95, (300, 2)), rng.uniform(0.6, 0.99, 300)
+    y = (rng.random((300, 2)) < 0.5 + 0.4 * (p - 0.5)).astype(int)
+    hits = (rng.random(300) < s - 0.25).astype(int)
+    if "--multi-label" in options:
+        np.savez("own", p=p, y=y)
+    elif "--top-k" in options or not options:
+        np.savez("own", logits=6 * rng.normal(size=(300, 3)), label=rng.integers(0, 3, 300))
+    elif "truth" in options or "--event" in options:
+        np.savez("own", p1=p[:, 0], **({"y1": y[:, 0]} if "--event" in options else {}))
+        Path("truth.csv").write_text("label\n" + "\n".join(map(str, y[:, 0])) + "\n")
+    else:
+        np.savez("own", **{"my score": s, "percents": 100 * s, "matched": hits, "other": s})
+    monkeypatch.setenv("COLUMNS", "1000")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    said = run("metrics", "own.npz", "--diagram", *shlex.split(options)).err
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    if "--top-k" in options:
+        assert "To repair it" not in said
+        return
+    fit, apply = re.findall(r"bpmcli ((?:fit|apply) [^;\n]*)", said)
+    fit = fit.replace("VALIDATION_LABELS", "truth.csv").replace("VALIDATION", "own.npz")
+    run(*shlex.split(fit), "-q")
+    run(*shlex.split(apply.replace("INPUT", "own.npz").replace("OUTPUT", "out.npz")), "-q")
+    assert Path("out.npz").exists()
 
 
 def test_blocks_of_a_split_table_repeat_input_and_group(narrow: None, monkeypatch: pytest.MonkeyPatch) -> None:
