@@ -144,6 +144,7 @@ def test_the_commands_that_repair_an_error_work(
     if "--top-k" in options:
         assert "To repair it" not in said
         return
+    monkeypatch.setattr("bpmcli.core.compare.choice.METHODS", ["platt", "temperature"])  # all of them take seconds
     fit, apply = re.findall(r"bpmcli ((?:fit|apply) [^;\n]*)", said)
     fit = fit.replace("VALIDATION_LABELS", "truth.csv").replace("VALIDATION", "own.npz")
     run(*shlex.split(fit), "-q")
