@@ -9,6 +9,7 @@ from bpmcli.core.data.categorical import categorical
 from bpmcli.core.data.class_scores import ClassScores
 from bpmcli.core.data.log_odds import reduce_probs
 from bpmcli.core.data.rows import Rows
+from bpmcli.core.data.sample import Ints, sigmoid
 from bpmcli.core.metrics import METRICS, MetricOptions, measure
 from bpmcli.core.metrics.paired import paired_differences
 from bpmcli.core.metrics.paired_scores import CLASS_ERRORS, score_errors
@@ -19,14 +20,14 @@ SCORES = [name for name, entry in METRICS.items() if not entry.calibration_error
 MEANS = [name for name in SCORES if name not in CLASS_ERRORS]
 
 
-def pair(n: int = 150, k: int = 3, weighted: bool = False) -> tuple[Rows, Rows]:
+def pair(n: int = 150, k: int = 3, weighted: bool = False, noises: tuple[float, ...] = (0.3, 0.9)) -> tuple[Rows, Rows]:
     """Two noisy models of the same rows."""
     rng = np.random.default_rng(3)
     z = rng.normal(size=(n, k))
     labels = (z + rng.gumbel(size=(n, k))).argmax(axis=1)
     weights = rng.uniform(0.5, 2.0, n) if weighted else None
     out = []
-    for noise in (0.3, 0.9):
+    for noise in noises:
         probs = np.exp(z + noise * rng.normal(size=(n, k)))
         probs /= probs.sum(axis=1, keepdims=True)
         top = reduce_probs(probs)
@@ -68,13 +69,39 @@ def test_neither_the_order_of_the_rows_nor_a_copy_of_each_row_in_its_cluster_mat
         assert score_errors(copies[0], copies[1], [name], OPTIONS, 60, 0)[name] == pytest.approx(found, rel=1e-9)
 
 
+def class_error(rows: Rows, drawn: Ints, name: str) -> float:
+    """The class-wise error of drawn rows in 15 bins of all rows; squared for `ece-marginal`. Sizes are multiples of 15."""
+    assert rows.scores is not None
+    total, classes = 0.0, list(rows.scores.log_odds())
+    for k, x in classes:
+        bins = np.argsort(np.argsort(x)) // (rows.n // 15)
+        y = (rows.labels == k).astype(float)
+        for b in range(15):
+            inside = drawn[bins[drawn] == b]
+            if name == "ece-classwise":
+                total += abs(float((y - sigmoid(x))[inside].sum()))
+            elif inside.size > 1:
+                gap, rate = (y - sigmoid(x))[inside].mean(), y[inside].mean()
+                total += inside.size * (gap**2 - rate * (1 - rate) / (inside.size - 1))
+    return total / rows.n / len(classes)
+
+
 @pytest.mark.parametrize("name", CLASS_ERRORS)
 def test_class_wise_errors_are_resampled_jointly(name: str) -> None:
-    first, second = pair(400)
+    first, second = pair(300, noises=(0.0, 0.1))
+    rng = np.random.default_rng(0)
+    every = np.arange(300)
+    drawn = [rng.integers(0, 300, 300) for _ in range(600)]
+    found = np.array([[class_error(rows, some, name) for some in (every, *drawn)] for rows in (first, second)])
+    if name == "ece-marginal":
+        found[:, 1:] -= (found[:, 1:].mean(axis=1) - found[:, 0])[:, None] / 2
+        found = np.sqrt(np.maximum(found, 0.0))
+    assert found[1, 0] - found[0, 0] == pytest.approx(difference(first, second, name))
+    together = float((found[1, 1:] - found[0, 1:]).std(ddof=1))
+    apart = float((found[1, 1:] - np.roll(found[0, 1:], 1)).std(ddof=1))
+    assert apart > 1.5 * together, "otherwise this test shows nothing"
+    assert score_errors(first, second, [name], OPTIONS, 2000, 0)[name] == pytest.approx(together, rel=0.1)
     assert score_errors(first, first, [name], OPTIONS, 60, 0)[name] == 0.0
-    separate = [score_errors(first.take(np.arange(i, 400, 2)), second.take(np.arange(i, 400, 2)), [name], OPTIONS, 60, 0)
-                for i in (0, 1)]  # fmt: skip
-    assert score_errors(first, second, [name], OPTIONS, 60, 0)[name] < max(found[name] for found in separate)
 
 
 def test_neither_p_values_nor_calibration_errors_are_taken_for_scores() -> None:
