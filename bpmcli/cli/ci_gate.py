@@ -75,13 +75,21 @@ class Limits(NamedTuple):
         return bool(self.below) or any(limits[1] for _, limits in self.paths)
 
 
+_EXAMPLES = {
+    f"--{FAIL_ABOVE}": "tce=0.05",
+    f"--{PASS_BELOW}": "tce=0.05",
+    f"--{MAX_INCREASE}": "tce=0.01",
+    f"--{FAIL_BELOW}": "accuracy=0.9",
+}
+
+
 def parse_limits(option: str, texts: Sequence[str]) -> list[Limit]:
     """`metric=number` pairs; anything else is a usage error."""
     limits = []
     for text in texts:
         name, equals, number = text.partition("=")
         if not equals:
-            raise UsageError(f"{option} {text}: expected METRIC=NUMBER", f"{option} ece=0.05")
+            raise UsageError(f"{option} {text}: expected METRIC=NUMBER", f"{option} {_EXAMPLES[option]}")
         metric = known_name(name, METRICS, f"metric of {option}")
         if METRICS[metric].higher_is_better != (option == f"--{FAIL_BELOW}"):
             better, use = ("lower", FAIL_ABOVE) if option == f"--{FAIL_BELOW}" else ("higher", FAIL_BELOW)
@@ -93,9 +101,37 @@ def parse_limits(option: str, texts: Sequence[str]) -> list[Limit]:
         except ValueError:
             value = float("nan")
         if not isfinite(value):
-            raise UsageError(f"{option} {text}: '{number}' is not a finite number")
+            raise UsageError(f"{option} {text}: '{number}' is not a finite number", _without_percent(metric, number))
+        _check_range(option, text, metric, value)
         limits.append(Limit(metric, value))
     return limits
+
+
+def _without_percent(metric: str, number: str) -> str:
+    """For a limit such as 5%, how it is written; otherwise nothing."""
+    try:
+        return f"write {metric}={float(number.strip().removesuffix('%')) / 100:g}" if "%" in number else ""
+    except ValueError:
+        return ""
+
+
+def _check_range(option: str, text: str, metric: str, limit: float) -> None:
+    """Raise UsageError for a limit beyond the metric's largest or smallest value, where the gate has one outcome only.
+
+    Limits below 0 of the other gates are allowed: they fail visibly, and a metric may be required to fall.
+    """
+    most, lowest = METRICS[metric].most, option == f"--{FAIL_BELOW}"
+    if lowest and limit <= 0:
+        message = f"{option} {text}: {metric} is at least 0, so this gate could never fail"
+        raise UsageError(message, "give a limit above 0")
+    if limit < most or (lowest and limit == most):
+        return
+    hint = f"give a limit below {most:g}"
+    if limit < 100 * most:
+        unit = "%" if lowest else "point" if limit == 1 else "points"
+        hint = f"{limit:g} {unit} {'are' if unit == 'points' else 'is'} {metric}={limit / 100:g}"
+    never = "pass" if lowest else "fail"
+    raise UsageError(f"{option} {text}: {metric} is at most {most:g}, so this gate could never {never}", hint)
 
 
 def with_levels(limits: Limits, interval: float, gate_confidence: float | None) -> Limits:
@@ -164,13 +200,17 @@ def with_baselines(wanted: Any, limits: Limits, baseline: Record | None, single:
     return wanted
 
 
+_REASONS = {1: "a gate failed", 3: "an input could not be read", 5: "a gate is inconclusive"}
+"""Why a run is no standard, by its exit code."""
+
+
 def save_baseline(path: str, document: Mapping[str, Any], measured: Sequence[Any], code: int) -> None:
     """Write a baseline that holds every metric, unless something failed: a bad run must not become the standard."""
     from bpmcli.io.documents import dumps
     from bpmcli.io.writers import write_text
 
     if code:
-        console.say(f"{path} was not written, because the exit code is {code}")
+        console.say(f"{path} was not written, because {_REASONS.get(code, f'the exit code is {code}')}")
         return
     results = []
     for one in measured:

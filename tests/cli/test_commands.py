@@ -506,14 +506,16 @@ def test_baseline(run):
     assert "more than the 0.005 allowed" in ran.err
     run("metrics", VAL, "--baseline", "better.json", code=2)
     run("metrics", VAL, "--max-increase", "ece=0.1", code=2)
-    ran = run("metrics", VAL, "--n-bins", 10, "--baseline", "old.json", "--max-increase", "ece=1", code=3)
+    ran = run("metrics", VAL, "--n-bins", 10, "--baseline", "old.json", "--max-increase", "ece=0.9", code=3)
     assert "was measured with n_bins = 15" in ran.err
     Path("event.json").write_text(run("metrics", SAMPLE_DATA / "digits_even.csv", "--event", "--format", "json").out)
-    ran = run("metrics", SAMPLE_DATA / "digits_even.csv", "--baseline", "event.json", "--max-increase", "ece=1", code=3)
+    ran = run(
+        "metrics", SAMPLE_DATA / "digits_even.csv", "--baseline", "event.json", "--max-increase", "ece=0.9", code=3
+    )
     assert "the baseline has target = event" in ran.err
     document["results"][0]["metrics"]["ece"]["value"] = None
     Path("none.json").write_text(json.dumps(document))
-    run("metrics", VAL, "--baseline", "none.json", "--max-increase", "ece=1", code=3)
+    run("metrics", VAL, "--baseline", "none.json", "--max-increase", "ece=0.9", code=3)
 
 
 # ---------------------------------------------------------------- simulate, compare
@@ -688,15 +690,15 @@ def test_gates_that_do_not_flap(run):
 @pytest.mark.parametrize(
     "argv",
     [["--interval", "1.5"], ["--interval", "0.9999999999999999"], ["--interval", "nan"], ["--interval", "0.9", "--resamples", "99999999999"], ["--interval", "0"], ["--gate-confidence", "0.95"],
-     ["--fail-above", "ece=1", "--gate-confidence", "0.4"], ["--resamples", "0"],
-     ["--fail-above", "ece=1", "--gate-confidence", "0.95", "--interval", "0.5"]],
+     ["--fail-above", "ece=0.9", "--gate-confidence", "0.4"], ["--resamples", "0"],
+     ["--fail-above", "ece=0.9", "--gate-confidence", "0.95", "--interval", "0.5"]],
 )  # fmt: skip
 def test_bad_levels_are_usage_errors(run, argv):
     run("metrics", TEST, *argv, code=2)
 
 
 def test_gate_confidence_explains_itself(run):
-    ran = run("metrics", TEST, "--fail-above", "tce=1", "--gate-confidence", 0.95, "--interval", 0.95, code=2)
+    ran = run("metrics", TEST, "--fail-above", "tce=0.9", "--gate-confidence", 0.95, "--interval", 0.95, code=2)
     assert "--gate-confidence C uses the lower limit of the interval at level 2C − 1" in ran.err
     assert "leave --interval out or give 0.9\n" in ran.err
     assert "--fail-above tce=0.03 --gate-confidence" in run("metrics", TEST, "--gate-confidence", 0.95, code=2).err
@@ -869,7 +871,7 @@ def test_closed_streams_are_no_bug():
 
 @pytest.mark.parametrize("argv", [["--list"], ["--explain-input"], ["--p", "2000"], ["--seed", "-1"], ["--bins", "²"]])
 def test_gates_cannot_be_fooled_by_options(run, argv):
-    run("metrics", VAL, "--fail-above", "ece=1", *argv, code=2)
+    run("metrics", VAL, "--fail-above", "ece=0.9", *argv, code=2)
 
 
 @pytest.mark.parametrize("value", [True, "0.1", 1e999, [1], None])
@@ -877,7 +879,7 @@ def test_baselines_hold_numbers(run, value):
     document = json.loads(run("metrics", VAL, "--format", "json").out)
     document["results"][0]["metrics"]["ece"]["value"] = value
     Path("old.json").write_text(json.dumps(document).replace("Infinity", "1e999"))
-    run("metrics", VAL, "--baseline", "old.json", "--max-increase", "ece=1", code=3)
+    run("metrics", VAL, "--baseline", "old.json", "--max-increase", "ece=0.9", code=3)
 
 
 @pytest.mark.parametrize(

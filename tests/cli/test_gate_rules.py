@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from conftest import SAMPLE_DATA
 
 from bpmcli.cli import ci_gate
 from bpmcli.cli.ci_gate import Limit, Limits, parse_limits, save_baseline, with_baselines, with_levels
@@ -38,6 +39,44 @@ def test_limits_are_parsed():
     ):
         with pytest.raises(UsageError, match=words):
             parse_limits("--fail-above", [text])
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "message", "hint"),
+    [
+        ("--fail-above", "tce=3", "tce is at most 1, so this gate could never fail", "3 points are tce=0.03"),
+        ("--pass-below", "tce=5", "tce is at most 1, so this gate could never fail", "5 points are tce=0.05"),
+        ("--max-increase", "tce=1", "tce is at most 1, so this gate could never fail", "1 point is tce=0.01"),
+        ("--fail-above", "ece=300", "ece is at most 1, so this gate could never fail", "give a limit below 1"),
+        ("--fail-above", "brier-all=2", "brier-all is at most 2", "2 points are brier-all=0.02"),
+        ("--fail-below", "accuracy=90", "accuracy is at most 1, so this gate could never pass", "90 % is accuracy=0.9"),
+        ("--fail-below", "auroc=0", "auroc is at least 0, so this gate could never fail", "give a limit above 0"),
+        ("--fail-above", "tce=5%", "'5%' is not a finite number", "write tce=0.05"),
+        ("--fail-above", "tce=x%", "'x%' is not a finite number", ""),
+        ("--fail-above", "tce=nan", "'nan' is not a finite number", ""),
+        ("--max-increase", "tce", "expected METRIC=NUMBER", "--max-increase tce=0.01"),
+    ],
+)
+def test_gates_with_one_possible_outcome_are_refused(option, text, message, hint):
+    with pytest.raises(UsageError) as refused:
+        parse_limits(option, [text])
+    assert refused.value.message.startswith(f"{option} {text}: ")
+    assert message in refused.value.message
+    assert (refused.value.hint or "") == hint
+
+
+def test_limits_that_can_decide_are_accepted():
+    for option, text in (
+        ("--fail-above", "nll=3"), ("--fail-above", "brier-all=1.5"), ("--fail-below", "accuracy=1"),
+        ("--max-increase", "tce=-0.01"), ("--fail-above", "tce=0.999"), ("--fail-above", "ece-debiased=-0.01"),
+    ):  # fmt: skip
+        assert len(parse_limits(option, [text])) == 1
+
+
+def test_limits_in_a_configuration_file_are_checked_too(run, tmp_path):
+    for text in ("[metrics]\nfail-above = { tce = 3 }\n", '[paths."*"]\nfail-above = { tce = 3 }\n'):
+        (tmp_path / "bpmcli.toml").write_text(text)
+        assert "3 points are tce=0.03" in run("metrics", SAMPLE_DATA / "digits_good.npz", code=2).err
 
 
 def test_higher_is_better_for_some():

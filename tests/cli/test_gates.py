@@ -209,8 +209,11 @@ def test_a_baseline_of_values_has_no_noise(run):
 def test_a_bad_run_does_not_become_the_standard(run, tmp_path):
     model("old.npz")
     ran = run("metrics", "old.npz", *TCE, "--save-baseline", "b.json", "--fail-above", "tce=0", code=1)
-    assert "b.json was not written, because the exit code is 1" in ran.err
-    run("metrics", "old.npz", "nope.npz", *TCE, "--save-baseline", "b.json", code=3)
+    assert "b.json was not written, because a gate failed" in ran.err
+    ran = run("metrics", "old.npz", "nope.npz", *TCE, "--save-baseline", "b.json", code=3)
+    assert "b.json was not written, because an input could not be read" in ran.err
+    ran = run("metrics", OFF, *TCE, "--save-baseline", "b.json", "--pass-below", "tce=0.1", code=5)
+    assert "b.json was not written, because a gate is inconclusive" in ran.err
     assert not (tmp_path / "b.json").exists()
     run("metrics", "old.npz", "--save-baseline", "old.npz", code=2)
 
@@ -290,7 +293,7 @@ def test_clusters_that_cannot_be_used(run):
 
 
 def test_errors_that_end_the_command_are_in_the_junit_file(run, tmp_path):
-    run("metrics", OFF, *TCE, "--fail-above", "tce=1", "--junit", "j.xml")
+    run("metrics", OFF, *TCE, "--fail-above", "tce=0.9", "--junit", "j.xml")
     for argv in (("--fail-above", "tce=x"), ("--frobnicate",), ("--baseline", "nope.json", "--max-increase", "tce=0")):
         run("metrics", OFF, *argv, "--junit", "j.xml", code=None)
         (suite,) = ElementTree.parse(tmp_path / "j.xml").getroot()

@@ -195,7 +195,7 @@ def test_files_that_do_not_go_together_are_named(run: Run) -> None:
 
 
 def test_few_resamples_give_no_interval(run: Run) -> None:
-    for options in (["--interval", "0.9"], ["--fail-above", "ece=1", "--gate-confidence", "0.9"]):
+    for options in (["--interval", "0.9"], ["--fail-above", "ece=0.9", "--gate-confidence", "0.9"]):
         assert "between 20 and" in run("metrics", VAL, "-m", "ece", *options, "--resamples", 19, code=2).err
     assert "between 20 and" in run("compare", "metrics", VAL, TEST, "--paired", "--resamples", 1, code=2).err
 

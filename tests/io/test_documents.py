@@ -92,7 +92,7 @@ def test_parameters_are_refused_by_path(files, file, edit, said):
 )
 def test_a_baseline_is_refused_by_path(files, edit, said):
     bad = edited("base.json", edit)
-    err = files("metrics", "a.npz", "--baseline", bad, "--max-increase", "ece=1", code=3).err
+    err = files("metrics", "a.npz", "--baseline", bad, "--max-increase", "ece=0.9", code=3).err
     assert f"bad.json: {said}" in err
 
 
@@ -102,8 +102,8 @@ def test_depth_is_a_sentence_everywhere(files):
     Path("inside.json").write_text('{"schema": "bpmcli/metrics", "version": 1, "options": ' + DEEP + "}")
     for arguments in (
         ["apply", "deep.json", "a.npz", "-o", "o.npz"],
-        ["metrics", "a.npz", "--baseline", "deep.json", "--max-increase", "ece=1"],
-        ["metrics", "a.npz", "--baseline", "inside.json", "--max-increase", "ece=1"],
+        ["metrics", "a.npz", "--baseline", "deep.json", "--max-increase", "ece=0.9"],
+        ["metrics", "a.npz", "--baseline", "inside.json", "--max-increase", "ece=0.9"],
         ["compare", "metrics", "--truth", "D1", "-n", 120, "--runs", 2, "--resume", "deep.json"],
         ["compare", "metrics", "--truth", "deep.json", "--runs", 1],
     ):

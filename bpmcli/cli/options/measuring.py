@@ -163,7 +163,7 @@ class Gate(Record):
         above, below, rises, least = self._limits()
         if bool(rises or any(limits[2] for _, limits in paths)) != (self.baseline is not None):
             raise UsageError(
-                "--baseline and --max-increase need each other", "--baseline old.json --max-increase ece=0.005"
+                "--baseline and --max-increase need each other", "--baseline old.json --max-increase tce=0.01"
             )
         if self.inconclusive is not None:
             one_of("--inconclusive", self.inconclusive, ("pass", "fail"))

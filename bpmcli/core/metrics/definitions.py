@@ -209,7 +209,7 @@ def brier(sample: Sample, options: MetricOptions) -> Measured:
     return Measured(_mean_loss(sample, np.square(sample.complements), np.square(sample.confidences)))
 
 
-@metric("nll", "log loss of the confidence", "Good 1952", resampled="resampled:nll", **SCORE)
+@metric("nll", "log loss of the confidence", "Good 1952", resampled="resampled:nll", most=np.inf, **SCORE)
 def nll(sample: Sample, options: MetricOptions) -> Measured:
     """−mean (h log ŝ + (1 − h) log(1 − ŝ)), from log-odds: a confidence that rounds to 1 has a finite loss."""
     return Measured(_mean_loss(sample, np.logaddexp(0.0, -sample.log_odds), np.logaddexp(0.0, sample.log_odds)))
@@ -220,7 +220,7 @@ def _mean_loss(sample: Sample, if_correct: Floats, if_wrong: Floats) -> float:
     return float(sample.hits @ if_correct + misses @ if_wrong) / sample.n
 
 
-@metric("nll-all", "log loss of the whole distribution", "Good 1952", **WHOLE)
+@metric("nll-all", "log loss of the whole distribution", "Good 1952", most=np.inf, **WHOLE)
 def nll_all(rows: Rows, options: MetricOptions) -> Measured:
     """−mean log p_y, y the true class. Rows without a true class are left out. A probability of 0 counts as 5e-324."""
     from bpmcli.core.metrics.whole import IMPOSSIBLE, losses_of, mean
@@ -234,7 +234,7 @@ def nll_all(rows: Rows, options: MetricOptions) -> Measured:
     return Measured(mean(losses, known.weights), {}, notices)
 
 
-@metric("brier-all", "mean squared error of the whole distribution", "Brier 1950", **WHOLE)
+@metric("brier-all", "mean squared error of the whole distribution", "Brier 1950", most=2.0, **WHOLE)
 def brier_all(rows: Rows, options: MetricOptions) -> Measured:
     """mean Σ_k (p_k − [k = y])², from 0 to 2. A row without a true class costs Σ_k p_k²."""
     from bpmcli.core.metrics.whole import losses_of, mean

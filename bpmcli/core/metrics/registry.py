@@ -71,6 +71,8 @@ class Metric(Record):
     calibration_error: bool = True
     """Estimates the calibration error of the confidence, whose true value is known for simulated data."""
     higher_is_better: bool = False
+    most: float = 1.0
+    """The largest value that the metric can have."""
     is_test: bool = False
     """The value is a P-value: it has neither an interval nor a noise floor."""
     of_event: bool = True
