@@ -105,7 +105,13 @@ def _judged(
         return [], 0
     from bpmcli.cli.gate_results import exit_code, judge
 
-    results = judge([one.record for one in measured], limits, before, outcomes.failed(), single)
+    records = [one.record for one in measured]
+    results = judge(records, limits, before, outcomes.failed(), single)
+    if before is not None:
+        from bpmcli.tasks.baseline import not_compared
+
+        if missing := not_compared(records, outcomes.failed(), before, single):
+            console.note(f"note: {missing}")
     return results, exit_code(results)
 
 

@@ -88,12 +88,52 @@ def load_baseline(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
 def matching(record: Record, baseline: Record, single: bool, title: str) -> Record:
     """The baseline's result for the same input and group. A single input on both sides may have another name."""
     results: list[Record] = baseline["results"]
-    single = single and len({str(result.get("input")) for result in results}) == 1
+    single = single and _one_input(baseline)
     for result in results:
-        same_group = all(result.get(key) == record.get(key) for key in ("by", "group"))
-        if same_group and (single or result.get("input") == record["input"]):
+        if _same(result, record, single):
             return result
-    raise DataError(f"the baseline has no result for {title}", "save it again for all inputs")
+    grouped = any("group" in each for each in (record, *results))
+    by = "inputs are matched by their paths" + (", groups by their column and value" if grouped else "")
+    raise DataError(f"the baseline has no result for {title}", f"the baseline has {_few(_titles(results))}; {by}")
+
+
+def not_compared(records: Sequence[Record], failed: Sequence[str], baseline: Record, single: bool) -> str:
+    """A sentence about the results of the baseline that this run has no counterpart for; empty if there are none.
+
+    `failed` are the inputs of this run that could not be read.
+    """
+    single = single and _one_input(baseline)
+    left = [
+        result
+        for result in baseline["results"]
+        if not any(_same(result, record, single) for record in records) and not (failed and single)
+    ]
+    names = _titles([result for result in left if result.get("input") not in failed])
+    if not names:
+        return ""
+    are, were = ("is", "it was") if len(names) == 1 else ("are", "they were")
+    return f"{_few(names)} {are} in the baseline but not in this run; {were} not compared"
+
+
+def _one_input(baseline: Record) -> bool:
+    return len({str(result.get("input")) for result in baseline["results"]}) == 1
+
+
+def _same(result: Record, record: Record, single: bool) -> bool:
+    """Whether a result of the baseline is about the same input and group as a record of this run."""
+    same_group = all(result.get(key) == record.get(key) for key in ("by", "group"))
+    return same_group and (single or result.get("input") == record["input"])
+
+
+def _titles(results: Sequence[Record]) -> list[str]:
+    """The inputs of results, and their groups."""
+    return [f"{one.get('input')}" + (f", {one['by']} = {one['group']}" if "group" in one else "") for one in results]
+
+
+def _few(names: Sequence[str]) -> str:
+    """The first three names, and how many more there are."""
+    shown = "; ".join(names[:3]) if any(", " in name for name in names) else ", ".join(names[:3])
+    return shown + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 class Against(NamedTuple):

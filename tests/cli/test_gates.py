@@ -218,6 +218,42 @@ def test_a_bad_run_does_not_become_the_standard(run, tmp_path):
     run("metrics", "old.npz", "--save-baseline", "old.npz", code=2)
 
 
+def test_several_inputs_are_matched_by_their_paths(run):
+    for folder in ("models", "run2"):
+        Path(folder).mkdir()
+        for name in "abcde":
+            model(f"{folder}/{name}.npz", n=200)
+    run("metrics", "models/a.npz", "models/b.npz", *KS, "--save-baseline", "b.json")
+    gate = (*KS, "--baseline", "b.json", "--max-increase", "ks=0.01")
+    err = run("metrics", "run2/a.npz", "run2/b.npz", *gate, code=3).err
+    assert "the baseline has no result for run2/a.npz" in err
+    assert "hint: the baseline has models/a.npz, models/b.npz; inputs are matched by their paths\n" in err
+    assert "not compared" not in run("metrics", "models", *gate, code=3).err
+    err = run("metrics", "models/a.npz", *gate).err
+    assert "note: models/b.npz is in the baseline but not in this run; it was not compared" in err
+    assert "not compared" not in run("metrics", "models/a.npz", "models/b.npz", *gate).err
+    Path("models/b.npz").write_text("junk")  # a gate that fails is not left out
+    assert "not compared" not in run("metrics", "models/a.npz", "models/b.npz", *gate, code=3).err
+    run("metrics", "run2", *KS, "--save-baseline", "b.json")
+    assert "run2/b.npz, run2/c.npz, run2/d.npz and 1 more are in" in run("metrics", "run2/a.npz", *gate).err
+    err = run("metrics", "models/a.npz", *gate, code=3).err
+    assert "the baseline has run2/a.npz, run2/b.npz, run2/c.npz and 2 more; inputs" in err
+
+
+def test_groups_that_are_missing_are_named(run):
+    model("old.npz", n=200, site=np.arange(200) % 2)
+    run("metrics", "old.npz", *KS, "--by", "site", "--save-baseline", "b.json")
+    gate = (*KS, "--by", "site", "--baseline", "b.json", "--max-increase", "ks=1e-6")
+    assert "not compared" not in run("metrics", "old.npz", *gate).err
+    with np.load("old.npz") as data:
+        np.savez("new.npz", **{name: values[::2] for name, values in data.items()})
+    assert "old.npz, site = 1 is in the baseline but not in this run" in run("metrics", "new.npz", *gate).err
+    err = run("metrics", "old.npz", *gate[:2], *gate[4:], code=3).err
+    assert "the baseline has old.npz, site = 0; old.npz, site = 1; inputs are matched by" in err
+    Path("new.npz").write_text("junk")
+    assert "not compared" not in run("metrics", "new.npz", *gate, code=3).err
+
+
 def test_groups_and_weights_and_summaries_have_baselines(run):
     rng = np.random.default_rng(0)
     model("old.npz", site=rng.integers(0, 2, 1500), w=rng.random(1500) + 0.5)
