@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from bpmcli import __version__
+from bpmcli.core.compare.score_table import BEST, CLOSE
 from bpmcli.core.data.rows import EVENT
 from bpmcli.core.metrics import METRICS
 from bpmcli.errors import UsageError
@@ -52,6 +53,8 @@ def render_report(models: Sequence[Examined], failures: Sequence[tuple[str, str]
         failures=failures,
         calibration=calibration,
         metrics=METRICS,
+        best=BEST,
+        close=CLOSE,
         version=__version__,
     )
     return page + "\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -117,6 +118,20 @@ def test_groups_and_repairs(run):
         "identity",
     ):
         assert expected in text
+
+
+def test_calibrators_have_the_marks_of_compare_calibrators(run):
+    rows("a.csv")
+    rows("val.csv", seed=1)
+    run("report", "a.csv", "-o", "report.html", "--calibration", "val.csv", *FAST)
+    pair = ("--calibration", "val.csv", "--evaluation", "a.csv", "-m", "ece", "--rank-by", "nll")
+    (found,) = json.loads(run("compare", "calibrators", *pair, "--format", "json").out)["inputs"]
+    cells = re.findall(
+        r'<tr><th scope="row">([\w-]+)</th><td class="n( best)?">[\d.]+( ~)?</td>', Path("report.html").read_text()
+    )
+    assert [name for name, best, _ in cells if best] == found["choice"]["best"]
+    assert {name for name, _, close in cells if close} == set(found["choice"]["not_significantly_worse"])
+    assert any(close for *_, close in cells)
 
 
 @pytest.mark.parametrize(
