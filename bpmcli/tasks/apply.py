@@ -68,6 +68,7 @@ class ApplyFile:
 
     def _run(self, path: str, output: str, suffix: str) -> Applied:
         params, counts = self.params, Counter[str]()
+        counts["in-sample"] = int(params.fitted_to(path))
         source = open_reader(path, self.options.at(path).input_format)
         if SUMMARY_KEY in source.metadata:
             raise DataError("is a summary: it has no rows to calibrate", "give the files that were summarised")
@@ -95,8 +96,7 @@ class ApplyFile:
                 counts.update({f"unseen:{name}": count for name, count in done.unseen.items()})
             if not n:
                 raise DataError("no rows", "is the file complete?")
-            others = source.file_arrays(layout.scores[0])
-            left_out = [] if out.carry(source, others) else others
+            left_out = [] if out.carry(source, others := source.file_arrays(layout.scores[0])) else others
         rows = labelled_rows(path, options) if fresh else None
         judged = None
         if rows is not None:
@@ -104,7 +104,6 @@ class ApplyFile:
 
             judged = judge(rows, np.concatenate(fresh))
         notices = tuple(_notices(counts, left_out, self.allow_argmax_change))
-        notices += (notice("in-sample"),) if params.fitted_to(path) else ()
         notices += (notice("got-worse"),) if judged is not None and judged.worse else ()
         return Applied(output, n, before / scores, after / scores, notices, judged)
 
@@ -122,6 +121,8 @@ def _notices(counts: Counter[str], left_out: Sequence[str], allow_argmax_change:
         if len(unseen) == 1:
             what = "a group with no fitted calibrator"
         yield notice("groups-unseen", count=sum(unseen.values()), what=what, names=_listed(sorted(unseen)))
+    if counts["in-sample"]:
+        yield notice("in-sample")
 
 
 def _listed(names: Sequence[str]) -> str:
