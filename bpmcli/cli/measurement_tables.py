@@ -66,7 +66,7 @@ def _wide_fields(records: Sequence[Record], verdict: str, lead: str | None) -> d
     first = records[0]
     fields: dict[str, Callable[[Record], Cell]] = {"input": lambda r: r["input"]}
     for key in ("task", "model", "group", "rank", "tied"):
-        if any(key in r for r in records):
+        if any(key in r for r in records) and (key != "tied" or any(r["tied"] is not None for r in records)):
             fields[key] = _getter(key)
     if any("verdict" in r for r in records):
         fields["verdict"] = lambda r: r["verdict"][verdict] if "verdict" in r else None

@@ -44,6 +44,8 @@ class Requested(Record):
     against: Any = None
     """An `Against` (tasks.baseline): the saved run to compare with."""
     classwise: bool = False
+    ranked: str | None = None
+    """The metric to rank by. It gets an interval unasked if that takes no resamples, so that ties can be seen."""
 
 
 NOTHING_MORE = Requested()
@@ -124,6 +126,7 @@ class MeasureFile(Record):
             record |= answer(sample, rows.target, record["metrics"], self.metrics)
         if self.requested.interval:
             self._add_intervals(record, rows, sample, clusters)
+        self._add_interval_of_ranking(record, sample)
         if self.requested.classwise or (
             rows.scores is not None and record.get("verdict", {}).get("name") == CALIBRATED
         ):
@@ -178,6 +181,15 @@ class MeasureFile(Record):
             self.requested.noise_runs, self.requested.seed, rows if rows.scores is not None else None,
         )  # fmt: skip
         record["noise_floor"] = {k: asdict(f) if f else None for k, f in floors.items()}
+
+    def _add_interval_of_ranking(self, record: dict[str, Any], sample: Sample) -> None:
+        name = self.requested.ranked
+        if name is None or not METRICS[name].posterior or "low" in record["metrics"][name]:
+            return
+        from bpmcli.core.metrics.intervals import metric_intervals
+
+        found = metric_intervals(sample, {name: record["metrics"][name]["value"]}, self.metrics)[name]
+        record["metrics"][name] |= found._asdict() if found else {"low": None, "high": None}
 
     def _add_intervals(self, record: dict[str, Any], rows: Rows, sample: Sample, clusters: Any) -> None:
         from bpmcli.core.metrics.intervals import metric_intervals
