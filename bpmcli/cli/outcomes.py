@@ -25,10 +25,19 @@ def with_suggestion(error: BpmError, path: str) -> BpmError:
     folder, name = os.path.split(path)
     try:
         # A link to nothing has the very name that does not exist.
-        near = nearest(name, [other for other in os.listdir(folder or ".") if other != name])
+        others = [other for other in sorted(os.listdir(folder or ".")) if other != name]
     except OSError:
         return error
+    # Suffixes do not count: that both files are .csv makes no names similar.
+    alike = nearest(_stem(name), [_stem(other) for other in others])
+    same = [other for other in others if _stem(other) == alike]
+    near = nearest(name, same) or next(iter(same), None)
     return type(error)(error.message, f"did you mean {os.path.join(folder, near)}?") if near else error
+
+
+def _stem(name: str) -> str:
+    """The name of a file without the suffix of its format, and without .gz."""
+    return os.path.splitext(name.removesuffix(".gz"))[0]
 
 
 class Outcomes:

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from bpmcli import __version__
 from bpmcli.cli import _leave, console, guard, streams
-from bpmcli.cli.options.command import unknown_command
+from bpmcli.cli.options.command import similar_options, unknown_command
 from bpmcli.errors import BpmError
 from bpmcli.io import memory
 
@@ -172,10 +172,10 @@ def _foreign(error: Exception) -> int:
     if format_message is not None:
         context = getattr(error, "ctx", None)
         hint = f"see {context.command_path} --help" if context is not None else "see bpmcli --help"
-        message, _, others = format_message().rstrip(".").partition(" (Possible options: ")
-        if others:
-            hint = f"did you mean {others.rstrip(')').replace(', ', ' or ')}?"
-        console.show_error(BpmError(message, hint))
+        message = format_message().rstrip(".").partition(" (Possible options: ")[0]
+        if near := similar_options(str(getattr(error, "option_name", "")), getattr(error, "possibilities", None) or ()):
+            hint = f"did you mean {' or '.join(near)}?"
+        console.show_error(BpmError(message[:1].lower() + message[1:], hint))
         return 2
     if type(error).__name__ == "Abort":
         return 130

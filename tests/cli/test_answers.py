@@ -108,7 +108,12 @@ def test_csv_is_one_line_per_result(run):
         (("metric", TEST), "did you mean metrics?"),
         (("compare", "calibrator", TEST), "did you mean calibrators?"),
         ((TEST,), f"bpmcli metrics {TEST}"),
-        (("metrics", TEST, "--fomat", "json"), "--format"),
+        (("metrics", TEST, "--fomat", "json"), "no such option: --fomat\n  hint: did you mean --format?\n"),
+        (("metrics", TEST, "--fail-abve", "ece=0.1"), "hint: did you mean --fail-above?\n"),
+        (("metrics", TEST, "--fail", "ece=0.1"), "hint: did you mean --fail-above or --fail-below?\n"),
+        (("metrics", TEST, "--frobnicate"), "hint: see bpmcli metrics --help\n"),
+        (("metrics", TEST, "--sort"), "option '--sort' requires an argument\n  hint: see bpmcli metrics --help\n"),
+        (("compare", "metrics", TEST, "-m"), "hint: see bpmcli compare metrics --help\n"),
         (("metrics", TEST, "-m", "ece-debaised"), "did you mean ece-debiased?"),
         (("fit", VAL, "--method", "isotonc"), "did you mean isotonic?"),
         (("fit", VAL, "--prior", "log-lgo"), "did you mean log-log?"),
@@ -122,7 +127,13 @@ def test_almost_right_names_are_suggested(run, argv, hint):
 
 def test_a_file_that_is_almost_right_is_suggested(run, tmp_path):
     (tmp_path / "model.npz").write_bytes(GOOD.read_bytes())
-    assert "did you mean model.npz?" in run("metrics", "modle.npz", code=3).err
+    for name in ("modle.npz", "model.csv", "modle.csv.gz"):
+        assert "did you mean model.npz?" in run("metrics", name, code=3).err
+    (tmp_path / "over.csv").write_text("")
+    (tmp_path / "over.csv.gz").write_text("")
+    for name in ("nofile.csv", "nofile.csv.gz", "nofile.npz"):
+        assert "did you mean" not in run("metrics", name, code=3).err
+    assert "did you mean over.csv.gz?" in run("metrics", "ovr.csv.gz", code=3).err
     os.symlink("nowhere", "link.npz")
     assert "did you mean" not in run("metrics", "link.npz", code=3).err
 

@@ -125,6 +125,15 @@ class GroupedCommand(TyperCommand):
             with formatter.section(heading):
                 formatter.write_dl(records, col_max=28)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            # An option without its value: the error does not know its command, whose --help the hint names.
+            if getattr(error, "ctx", ctx) is None:
+                error.ctx = ctx  # type: ignore[attr-defined]
+            raise
+
     def headed(self, ctx: Any) -> dict[str, list[tuple[str, str]]]:
         """Arguments and options by heading, in the order of the command's signature."""
         found: dict[str, list[tuple[str, str]]] = {}
@@ -149,6 +158,19 @@ def unknown_command(given: str, known: Iterable[str], for_files: str) -> UsageEr
     if exists(given):
         hint = f"{for_files} {given}"
     return UsageError(f"no such command '{given}'", hint)
+
+
+def similar_options(given: str, known: Iterable[str]) -> list[str]:
+    """The options that were probably meant: those that begin with a wrong name, otherwise those most like it."""
+    from difflib import SequenceMatcher
+
+    name = given.lstrip("-")
+    beginnings = sorted(option for option in known if name and option.startswith(given))
+    if beginnings:
+        return beginnings
+    alike = {option: SequenceMatcher(None, name, option.lstrip("-")).ratio() for option in known}
+    least = max([0.6, *(likeness - 0.1 for likeness in alike.values())])
+    return [option for option, likeness in alike.items() if likeness > least]
 
 
 def command_app(function: Callable[..., int]) -> typer.Typer:
