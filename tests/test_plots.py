@@ -33,7 +33,7 @@ def _reliability(path: str, files: list[str], options: InputOptions = InputOptio
     """What `metrics --plot` draws of these files."""
     axis, overlay = more.pop("axis", None), more.pop("overlay", False)
     style = more.pop("style", plots.PLAIN)
-    wanted = Requested(diagram=True, axis=axis)
+    wanted = Requested(diagram=True, axis=axis, interval=more.pop("interval", None), resamples=20)
     task = MeasureFile(options, ("ece", "tce"), MetricOptions(n_bins=more.pop("n_bins", 15)), wanted)
     return pictures.write_reliability(path, [task(Input(name, name))[0] for name in files], overlay, style)
 
@@ -49,11 +49,25 @@ def _curves(run: Run, path: str, *truths: str) -> None:
     run("compare", "curves", *more, "-n", 300, "--runs", 3, "--method", "hb-mean", "--plot", path)
 
 
+def _overlaid(path: str, count: int, log_odds: bool = False) -> None:
+    """An overlay of so many inputs with long names."""
+    rng, names = np.random.default_rng(0), []
+    for i in range(count):
+        names.append(f"predictions-of-a-model-with-a-long-name-checkpoint-{i}.csv")
+        s = 1 - 10 ** -rng.uniform(0.5, 5.0, 200) if log_odds else rng.uniform(0.3, 1.0, 200)
+        lines = [f"{a:.7f},{int(b)}" for a, b in zip(s, rng.random(200) < s - 0.02 * i, strict=True)]
+        Path(names[-1]).write_text("\n".join(["confidence,hit", *lines]) + "\n")
+    _reliability(path, names, overlay=True, interval=0.95)
+
+
 KINDS: dict[str, Callable[[Run, str], None]] = {
     "reliability": lambda run, path: _reliability(path, FILES[:1], InputOptions()),
     "reliability of four": lambda run, path: _reliability(path, FILES, InputOptions()),
     "pooled": lambda run, path: run("metrics", *FILES[:2], "--pool", "--plot", path),
     "overlay": lambda run, path: _reliability(path, FILES, InputOptions(), overlay=True),
+    "overlay of three": lambda run, path: _overlaid(path, 3),
+    "overlay of eight": lambda run, path: _overlaid(path, 8),
+    "overlay of eight in log-odds": lambda run, path: _overlaid(path, 8, log_odds=True),
     "fitted": lambda run, path: _fitted(path),
     "one truth": lambda run, path: _curves(run, path, "D3"),
     "five truths": lambda run, path: _curves(run, path, "D1,D2,D3,D4", NOTEBOOK),
@@ -86,6 +100,9 @@ def saved(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     def keep(self: Any, *args: Any, **kwargs: Any) -> None:
         figures.append(self)
         save(self, *args, **kwargs)
+        # Keep the layout that is in the file: another one, or another resolution, would move the words.
+        self.set_layout_engine("none")
+        self.set_dpi(plots.STYLE["savefig.dpi"])
 
     monkeypatch.setattr(Figure, "savefig", keep)
     return figures
@@ -189,6 +206,16 @@ def test_fit_draws_on_the_axis_of_the_rows_and_says_so(run: Run, saved: list[Any
     assert "after calibration" in top.get_title()
     assert below.get_ylabel() == "% of rows"
     assert sum(bar.get_height() for bar in below.patches) == pytest.approx(100)
+
+
+def test_titles_break_without_a_dangling_comma(run: Run, saved: list[Any]) -> None:
+    Path("rows.csv").write_text("confidence,hit\n" + "0.7,1\n" * 20 + "0.6,0\n" * 20)
+    _reliability("r.png", ["rows.csv"])
+    _reliability("o.png", ["rows.csv"], overlay=True)
+    lines = saved[0].axes[0].get_title().splitlines()
+    assert lines[1] == "says 65.0 %, is right 50.0 %"
+    assert lines[2].startswith("tce 0.")
+    assert saved[1].legends[0].get_texts()[0].get_text().splitlines() == ["rows.csv", ", ".join(lines[1:])]
 
 
 def test_events_have_their_own_words(run: Run, saved: list[Any]) -> None:

@@ -82,7 +82,7 @@ def _diagram(one: Measurement) -> Diagram:
     )
     tce = record["metrics"].get("tce", {})
     if tce.get("value") is not None:
-        figures += f",\ntce {tce['value']:.4f}"
+        figures += f"\ntce {tce['value']:.4f}"
         figures += f" ({tce['low']:.4f} to {tce['high']:.4f})" if tce.get("low") is not None else ""
     return Diagram(title(record), one.diagram, figures, event)
 

@@ -117,6 +117,9 @@ def picture(path: str, width: float, height: float, style: PictureStyle = PLAIN)
         figure = Figure(figsize=style.size or (width, height), layout="constrained")
         FigureCanvasAgg(figure)
         yield figure
+        # A single pass of the layout can leave the title of an axis under the legend; savefig makes the second pass.
+        if layout := figure.get_layout_engine():
+            layout.execute(figure)
         with atomic_path(path) as temporary:
             figure.savefig(temporary, format=format_, metadata=NO_DATES[format_])
 

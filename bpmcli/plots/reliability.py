@@ -51,11 +51,11 @@ def draw_overlay(path: str, diagrams: Sequence[Diagram], style: PictureStyle = P
     ends = np.array([p for d in diagrams for p in d.found.axis.probabilities(np.array([0.0, 1.0]))])
     axis = axis_over(max(kinds, key=kinds.count), ends)
     look = looks([d.name for d in diagrams])
-    with picture(path, 6.4, 6.9 + 0.22 * len(diagrams), style) as figure:
+    with picture(path, 6.4, 6.9 + 0.36 * len(diagrams), style) as figure:
         top = figure.subplots()
         for diagram in diagrams:
-            figures = diagram.figures.replace("\n", " ")
-            label = shorten(os.path.basename(diagram.name)) + (f": {figures}" if figures else "")
+            figures = diagram.figures.replace("\n", ", ")
+            label = shorten(os.path.basename(diagram.name)) + (f"\n{figures}" if figures else "")
             _curve(top, diagram.found, axis, look[diagram.name].color, label, look[diagram.name].linestyle)
         frame(top, axis, diagrams[0].event)
         top.set_xlabel("P(y = 1)" if diagrams[0].event else "confidence")
