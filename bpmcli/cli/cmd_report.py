@@ -56,7 +56,7 @@ def report(
     outcomes = Outcomes(len(items))
     models = [model for _, model in outcomes.good(names, each(task, items, work.jobs), "examining")]
     if models:
-        failures = [(name, error.message) for name, error in outcomes.failures]
+        failures = [failure.error.message for failure in outcomes.failures]
         write_text(target, render_report(models, failures, calibration))
         unread = (
             f", {len(failures)} {'input' if len(failures) == 1 else 'inputs'} could not be read" if failures else ""

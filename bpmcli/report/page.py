@@ -31,8 +31,8 @@ def check_report(path: str) -> None:
         raise UsageError("reports need jinja2, which is not installed", "pip install jinja2")
 
 
-def render_report(models: Sequence[Examined], failures: Sequence[tuple[str, str]], calibration: str | None) -> str:
-    """The whole page as text. The same models give the same bytes."""
+def render_report(models: Sequence[Examined], failures: Sequence[str], calibration: str | None) -> str:
+    """The whole page as text. `failures` are messages that name their input. The same models give the same bytes."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -103,11 +103,16 @@ def _view(model: Examined, place: int, folder: str, tied: bool) -> dict[str, Any
         "sentence": _sentence(record),
         "remarks": record.get("disagreements", ()),
         "diagram": _markup(diagram(model.reliability, escape(label, quote=True), event)),
-        "worst": [] if tone(record.get("verdict") or {}) == "calibrated" else worst_bins(model.reliability.bins),
+        "worst": worst_bins(model.reliability.bins) if _has_error(record) else [],
         "groups": model.groups,
         "repairs": repair_table(model.repairs),
         "notices": [{"text": str(n), "hint": n.hint} for n in dict.fromkeys(model.notices)],
     }
+
+
+def _has_error(record: Mapping[str, Any]) -> bool:
+    """Whether there is an error to be located: without one, the bins show only noise."""
+    return (record.get("verdict") or {}).get("where") is not None
 
 
 def _sentence(record: Mapping[str, Any]) -> str:

@@ -171,6 +171,38 @@ def test_what_the_best_calibrator_would_gain(losses, words):
     assert bool(page.gain(losses)) == bool(words)
 
 
+@pytest.mark.parametrize(("n", "verdict"), [(20, "too few rows to tell"), (4000, "calibrated as far as")])
+def test_noise_is_not_shown_as_the_place_of_the_error(run, n, verdict):
+    rng = np.random.default_rng(0)
+    s = rng.uniform(0.5, 1.0, n)
+    lines = [f"{a:.4f},{int(b)}" for a, b in zip(s, rng.random(n) < s, strict=True)]
+    Path("a.csv").write_text("\n".join(["confidence,hit", *lines]) + "\n")
+    run("report", "a.csv", "-o", "r.html", *FAST)
+    text = Path("r.html").read_text().lower()
+    assert verdict in text
+    assert "where the error is" not in text
+
+
+def test_one_model_is_not_sorted(run):
+    rows("a.csv")
+    run("report", "a.csv", "-o", "one.html", *FAST)
+    assert "Press a heading" not in Path("one.html").read_text()
+    rows("b.csv", seed=1)
+    run("report", "a.csv", "b.csv", "-o", "two.html", *FAST)
+    assert Path("two.html").read_text().count("Press a heading") == 1
+
+
+def test_sentences_are_outside_the_parts_that_scroll(run):
+    """A sentence in a caption is as wide as its table, so a narrow window would cut it off."""
+    for seed, name in enumerate(("a.csv", "b.csv", "val.csv")):
+        rows(name, seed)
+    run("report", "a.csv", "b.csv", "-o", "r.html", "--calibration", "val.csv", "--by", "site", *FAST)
+    text = Path("r.html").read_text()
+    for part in re.findall(r'<div class="scroll".*?</div>', text, re.DOTALL):
+        assert "<caption" not in part
+        assert "<p" not in part
+
+
 def test_events_are_worded_as_events(run):
     rng = np.random.default_rng(0)
     p = rng.uniform(0, 0.6, 400)
@@ -199,7 +231,9 @@ def test_an_input_that_cannot_be_read_is_named_on_the_page(run):
     Path("bad.csv").write_text("confidence,hit\n2.5,1\n")
     ran = run("report", "a.csv", "bad.csv", "-o", "report.html", *FAST, code=3)
     assert "bad.csv" in ran.err
-    assert "Could not be read" in Path("report.html").read_text()
+    text = Path("report.html").read_text()
+    assert "Could not be read" in text
+    assert text.count("bad.csv") == 1
 
 
 def test_nothing_is_written_when_nothing_could_be_read(run):
