@@ -208,6 +208,22 @@ def test_fit_draws_on_the_axis_of_the_rows_and_says_so(run: Run, saved: list[Any
     assert sum(bar.get_height() for bar in below.patches) == pytest.approx(100)
 
 
+def test_panels_have_common_axes_and_all_their_rows(run: Run, saved: list[Any]) -> None:
+    Path("plain.csv").write_text("confidence,hit\n" + "0.7,1\n" * 20 + "0.3,0\n" * 20)
+    Path("high.csv").write_text("confidence,hit\n" + "0.8,1\n" * 20 + "0.75,1\n" * 20)
+    for name in ("a.csv", "b.csv"):
+        Path(name).write_text("confidence,hit\n" + "0.9999,1\n" * 50 + "0.999,0\n" * 2)
+    for names in (["plain.csv", "high.csv"], ["plain.csv", "a.csv", "b.csv"], ["a.csv", "plain.csv", "high.csv"]):
+        _reliability("r.png", names)
+        panels = saved[-1].axes
+        tops, belows = panels[: len(names)], panels[len(names) :]
+        for part in (tops, belows):
+            assert len({tuple(label.get_text() for label in axes.get_xticklabels()) for axes in part}) == 1
+        assert len({tuple(label.get_text() for label in axes.get_yticklabels()) for axes in tops}) == 1
+        for below in belows:
+            assert sum(bar.get_height() for bar in below.patches) == pytest.approx(100)
+
+
 def test_titles_break_without_a_dangling_comma(run: Run, saved: list[Any]) -> None:
     Path("rows.csv").write_text("confidence,hit\n" + "0.7,1\n" * 20 + "0.6,0\n" * 20)
     _reliability("r.png", ["rows.csv"])

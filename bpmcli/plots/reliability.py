@@ -32,24 +32,23 @@ class Diagram(NamedTuple):
 
 
 def draw_reliability(path: str, diagrams: Sequence[Diagram], style: PictureStyle = PLAIN) -> None:
-    """A panel per model."""
+    """A panel per model, all with the same axes."""
+    axis = _common_axis(diagrams)
     with two_storeys(path, [d.name for d in diagrams], "Reliability diagram", style) as panels:
         for (top, below), diagram in zip(panels, diagrams, strict=True):
-            found, axis = diagram.found, diagram.found.axis
+            found = diagram.found
             _curve(top, found, axis, CURVE, f"calibration curve, {100 * found.level:g} % band")
             _bins(top, found, axis)
             frame(top, axis, diagram.event)
             top.tick_params(labelbottom=False)
-            rows_below(below, found.rows_by_place(BARS), found.n, axis, diagram.event)
+            rows_below(below, found.rows_by_place(BARS, axis), found.n, axis, diagram.event)
             title = shorten(os.path.basename(diagram.name))
             top.set_title(f"{title}\n{diagram.figures}" if diagram.figures else title)
 
 
 def draw_overlay(path: str, diagrams: Sequence[Diagram], style: PictureStyle = PLAIN) -> None:
     """The curves and bands of several models in one panel, on the axis that suits most of them."""
-    kinds = [d.found.axis.kind for d in diagrams]
-    ends = np.array([p for d in diagrams for p in d.found.axis.probabilities(np.array([0.0, 1.0]))])
-    axis = axis_over(max(kinds, key=kinds.count), ends)
+    axis = _common_axis(diagrams)
     look = looks([d.name for d in diagrams])
     with picture(path, 6.4, 6.9 + 0.36 * len(diagrams), style) as figure:
         top = figure.subplots()
@@ -62,6 +61,15 @@ def draw_overlay(path: str, diagrams: Sequence[Diagram], style: PictureStyle = P
         top.set_box_aspect(1)
         figure.suptitle("Calibration curves" if style.title is None else style.title, fontsize=12)
         figure.legend(*top.get_legend_handles_labels(), loc="outside lower center", ncols=1, borderaxespad=1.2)
+
+
+def _common_axis(diagrams: Sequence[Diagram]) -> Axis:
+    """An axis of the kind that suits most of the models, on which each of them is seen as a whole."""
+    kinds = [d.found.axis.kind for d in diagrams]
+    if len(diagrams) == 1:
+        return diagrams[0].found.axis
+    ends = np.array([p for d in diagrams for p in d.found.axis.probabilities(np.array([0.0, 1.0]))])
+    return axis_over(max(kinds, key=kinds.count), ends)
 
 
 def _curve(top: Any, found: Reliability, axis: Axis, colour: str, label: str, linestyle: Any = "-") -> None:

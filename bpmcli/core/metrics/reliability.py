@@ -40,10 +40,15 @@ class Reliability(NamedTuple):
         """The points of the curve as confidences."""
         return sigmoid(self.log_odds)
 
-    def rows_by_place(self, places: int) -> Floats:
-        """Share of the rows in each of `places` equal parts of the axis."""
+    def rows_by_place(self, places: int, axis: Axis | None = None) -> Floats:
+        """Share of the rows in each of `places` equal parts of the axis, or of another axis."""
+        axis = axis or self.axis
+        if axis.kind != self.axis.kind:  # cells may be wider than a part: their rows are spread over the parts
+            shares_below = np.concatenate([[0.0], np.cumsum(self.mass)])
+            inner = np.interp(np.arange(1, places) / places, axis.share(sigmoid(self.edges)), shares_below)
+            return np.diff(np.concatenate([[0.0], inner, shares_below[-1:]]))
         middles = sigmoid((self.edges[1:] + self.edges[:-1]) / 2)
-        index = np.clip(self.axis.share(middles) * places, 0, places - 1).astype(int)
+        index = np.clip(axis.share(middles) * places, 0, places - 1).astype(int)
         shares = np.zeros(places)
         np.add.at(shares, index, self.mass)
         return shares
