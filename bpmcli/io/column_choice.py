@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from bpmcli.core.data.names import nearest
 from bpmcli.errors import DataError, UsageError
 from bpmcli.io.column_spread import Spread, prefixed, several
 from bpmcli.io.formats.reader import ColumnInfo
@@ -97,7 +98,9 @@ class ColumnChoice:
 
     def existing(self, name: str, option: str) -> str:
         if name not in self.columns:
-            raise DataError(f"no column '{name}' (found: {listed(self.columns)})", f"name another one with {option}")
+            near = nearest(name, self.columns)
+            hint = f"did you mean {near}?" if near else f"name another one with {option}"
+            raise DataError(f"no column '{name}' (found: {listed(self.columns)})", hint)
         return name
 
     def one(self, role: str) -> str | None:

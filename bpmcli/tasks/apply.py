@@ -97,14 +97,13 @@ class ApplyFile:
             if not n:
                 raise DataError("no rows", "is the file complete?")
             left_out = [] if out.carry(source, others := source.file_arrays(layout.scores[0])) else others
-        rows = labelled_rows(path, options) if fresh else None
-        judged = None
+        rows, judged = (labelled_rows(path, options) if fresh else None), None
         if rows is not None:
             from bpmcli.core.compare.before_after import judge
 
             judged = judge(rows, np.concatenate(fresh))
+            counts["got-worse"] = int(judged is not None and judged.worse)
         notices = tuple(_notices(counts, left_out, self.allow_argmax_change))
-        notices += (notice("got-worse"),) if judged is not None and judged.worse else ()
         return Applied(output, n, before / scores, after / scores, notices, judged)
 
 
@@ -121,8 +120,9 @@ def _notices(counts: Counter[str], left_out: Sequence[str], allow_argmax_change:
         if len(unseen) == 1:
             what = "a group with no fitted calibrator"
         yield notice("groups-unseen", count=sum(unseen.values()), what=what, names=_listed(sorted(unseen)))
-    if counts["in-sample"]:
-        yield notice("in-sample")
+    for code in ("in-sample", "got-worse"):
+        if counts[code]:
+            yield notice(code)
 
 
 def _listed(names: Sequence[str]) -> str:

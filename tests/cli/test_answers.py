@@ -138,6 +138,12 @@ def test_a_file_that_is_almost_right_is_suggested(run, tmp_path):
     assert "did you mean" not in run("metrics", "link.npz", code=3).err
 
 
+def test_a_column_that_is_almost_right_is_suggested(run):
+    Path("a.csv").write_text("confidence,label,prediction\n" + "0.7,1,1\n0.6,0,1\n" * 20)
+    assert "hint: did you mean label?" in run("metrics", "a.csv", "--label", "lable", code=3).err
+    assert "hint: name another one with --label" in run("metrics", "a.csv", "--label", "xyz", code=3).err
+
+
 def test_names_are_forgiving(run):
     assert "ece-debiased" in run("metrics", TEST, "-m", "ECE_Debiased").out
     assert json.loads(run("fit", VAL, "--method", "temp").out)["method"] == "temperature"

@@ -105,7 +105,7 @@ CASES = [
          "x_proba.npy --label t.csv", "--label t.csv::COLUMN", "x_proba.npy --label t.csv::class"),
     Case("a misspelt column of labels", lambda: (np.save("x_proba.npy", P), pd.DataFrame({"truth": Y, "age": TOP}).to_csv("t.csv", index=False)),
          "x_proba.npy --label t.csv::trut", "--label t.csv::truth", "x_proba.npy --label t.csv::truth"),
-    Case("a misspelt column", csv("a.csv", sure=TOP, hit=HIT), "a.csv --confidence sur", "name another one with --confidence", "a.csv --confidence sure"),
+    Case("a misspelt column", csv("a.csv", sure=TOP, hit=HIT), "a.csv --confidence sur", "did you mean sure?", "a.csv --confidence sure"),
     Case("no labels", npz("a.npz", probs=P, klass=Y), "a.npz", "name it with --label", "a.npz --label klass"),
     Case("hits instead of labels", npz("a.npz", probs=P, good=HIT), "a.npz", "or hits with --hit", "a.npz --hit good"),
     Case("no hits", csv("a.csv", confidence=TOP, good=HIT), "a.csv", "name the hits with --hit", "a.csv --hit good"),
