@@ -14,10 +14,7 @@ from bpmcli.core.data.rows import EVENT
 from bpmcli.core.metrics import METRICS
 from bpmcli.errors import UsageError
 from bpmcli.report.svg import diagram
-from bpmcli.tasks.report import Examined
-
-IDENTITY = "identity"
-"""The calibrator that changes nothing."""
+from bpmcli.tasks.report import IDENTITY, Examined, log_losses
 
 WORST_BINS = 3
 """The number of bins that the page names as the place of the error."""
@@ -105,7 +102,7 @@ def _view(model: Examined, place: int, folder: str, tied: bool) -> dict[str, Any
         "diagram": _markup(diagram(model.reliability, escape(label, quote=True), event)),
         "worst": worst_bins(model.reliability.bins) if _has_error(record) else [],
         "groups": model.groups,
-        "repairs": repair_table(model.repairs),
+        "repairs": repair_table(model.repairs, model.errors),
         "notices": [{"text": str(n), "hint": n.hint} for n in dict.fromkeys(model.notices)],
     }
 
@@ -143,21 +140,20 @@ def worst_bins(bins: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
     return [{**bins[i], "share": weights[i] / total} for i in order]
 
 
-def repair_table(scores: Sequence[Any]) -> dict[str, Any] | None:
+def repair_table(scores: Sequence[Any], errors: tuple[float, float] | None) -> dict[str, Any] | None:
     """One row per method, the lowest log loss first: of all classes where their scores are known."""
     if not scores:
         return None
     names = list(dict.fromkeys(s.score for s in scores if s.value is not None))
     at = {(s.method, s.score): s for s in scores}
-    first = [s for s in scores if s.score == ("nll-all" if "nll-all" in names else "nll")]
-    methods = [s.method for s in sorted(first, key=lambda s: (s.value is None, s.value or 0.0))]
-    rows = [(m, [at[m, n] for n in names]) for m in methods]
-    return {"scores": names, "rows": rows, "sentence": gain({s.method: s.value for s in first})}
+    losses = log_losses(scores)
+    rows = [(m, [at[m, n] for n in names]) for m in losses]
+    return {"scores": names, "rows": rows, "sentence": gain(losses, errors)}
 
 
-def gain(log_losses: Mapping[str, float | None]) -> str:
-    """What the best calibrator does to the log loss, in a sentence."""
-    known = {method: value for method, value in log_losses.items() if value is not None}
+def gain(losses: Mapping[str, float | None], errors: tuple[float, float] | None = None) -> str:
+    """What the best calibrator does to the log loss and to the calibration error before and after, in a sentence."""
+    known = {method: value for method, value in losses.items() if value is not None}
     before = known.get(IDENTITY)
     best = min(known, key=lambda method: known[method]) if known else IDENTITY
     if before is None:
@@ -165,7 +161,14 @@ def gain(log_losses: Mapping[str, float | None]) -> str:
     if best == IDENTITY or figure(known[best]) == figure(before):
         return "No calibrator would lower the log loss of these rows."
     change = f"from {figure(before)} to {figure(known[best])}"
-    return f"The best of them, {best}, would lower the log loss of these rows {change}."
+    if errors is None:
+        return f"The best of them, {best}, would lower the log loss of these rows {change}."
+    raw, calibrated = (f"{100 * error:.1f}" for error in errors)
+    if errors[1] < errors[0] and raw != calibrated:
+        error = f"the calibration error (tce) of these rows from {raw} to {calibrated} points"
+        return f"The best of them, {best}, would lower {error} and their log loss {change}."
+    error = f"their calibration error (tce {raw} points before, {calibrated} after)"
+    return f"The best of them, {best}, would lower the log loss of these rows {change}, but not {error}."
 
 
 def percent(value: float | None, digits: int = 1) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from html.parser import HTMLParser
@@ -169,6 +170,43 @@ def test_ties_are_marked_and_explained(run):
 def test_what_the_best_calibrator_would_gain(losses, words):
     assert page.gain(losses).endswith(words)
     assert bool(page.gain(losses)) == bool(words)
+
+
+@pytest.mark.parametrize(
+    ("errors", "words"),
+    [
+        ((0.231, 0.01), "lower the calibration error (tce) of these rows from 23.1 to 1.0 points and their log loss from 0.9000 to 0.4000."),
+        ((0.01, 0.02), "from 0.9000 to 0.4000, but not their calibration error (tce 1.0 points before, 2.0 after)."),
+        ((0.0101, 0.01), "from 0.9000 to 0.4000, but not their calibration error (tce 1.0 points before, 1.0 after)."),
+    ],
+)  # fmt: skip
+def test_the_calibration_error_before_and_after(errors, words):
+    assert page.gain({"identity": 0.9, "beta": 0.4}, errors).endswith(words)
+
+
+def test_the_calibration_error_after_the_best_calibrator_is_measured(run):
+    run("report", OVER, "-o", "r.html", "--calibration", VAL, *FAST)
+    found = re.search(
+        r"The best of them, ([\w-]+), would lower .*? from ([\d.]+) to ([\d.]+) points", Path("r.html").read_text()
+    )
+    assert found
+    pair = (
+        "--calibration",
+        VAL,
+        "--evaluation",
+        OVER,
+        "--method",
+        "identity",
+        "--method",
+        found[1],
+        "-m",
+        "tce",
+        "-f",
+        "csv",
+    )
+    scores = list(csv.DictReader(run("compare", "calibrators", *pair).out.splitlines()))
+    expected = {s["method"]: f"{100 * float(s['value']):.1f}" for s in scores if s["score"] == "tce"}
+    assert found.groups()[1:] == (expected["identity"], expected[found[1]])
 
 
 @pytest.mark.parametrize(("n", "verdict"), [(20, "too few rows to tell"), (4000, "calibrated as far as")])

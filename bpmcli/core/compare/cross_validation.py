@@ -94,7 +94,7 @@ def cross_validate(rows: Rows, contest: Contest, repeat: int) -> list[Outcome]:
 
 
 def compare_once(calibration: Rows, evaluation: Rows, contest: Contest) -> list[Outcome]:
-    """Fitted once; scored on all evaluation rows and, for a standard error, on all but each fold."""
+    """Fitted once; scored on all evaluation rows and, for a standard error, on all but each fold (if there are any)."""
     calibration, evaluation = (
         calibration.take(canonical_order(calibration)),
         evaluation.take(canonical_order(evaluation)),
@@ -106,6 +106,8 @@ def compare_once(calibration: Rows, evaluation: Rows, contest: Contest) -> list[
     calibrated = {name: judge.confidences(fit, spread if fit.spreads else None) for name, fit in fits.items()}
     whole = {name: c.scores(contest.names, contest.fit.metrics) for name, c in calibrated.items()}
     found = [Outcome(WHOLE, calibration.n, evaluation.n, whole, failures)]
+    if not contest.folds:
+        return found
     # Not stratified: equal numbers of correct rows in every fold would hide how much that number varies.
     alike = np.zeros(evaluation.n, dtype=bool)
     numbers = fold_numbers(alike, contest.folds, np.random.default_rng([contest.seed, 0]))
