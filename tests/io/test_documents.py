@@ -59,6 +59,8 @@ def set_in(*path: Any) -> Callable[[Any], None]:
         ("p.json", set_in("version", True), "version: must be a whole number, 1 or more, found true"),
         ("p.json", set_in("method", "\ud800"), "method: holds half of a surrogate pair"),
         ("p.json", set_in("x", {"a b": [1, float("inf")]}), 'x."a b"[1]: must be a finite number, found inf'),
+        ("p.json", set_in("spread", {"temperature": 5e-324, "floor": 0.0}),
+         "spread.temperature: must be a number from 1e-100 to 1e100, found 5e-324"),
         ("g.json", set_in("grouping", []), "grouping: must be an object, found a list of 0"),
         ("g.json", set_in("grouping", "groups", "a", "parameters", "beta", float("-inf")),
          "grouping.groups.a.parameters.beta: must be a finite number, found -inf"),
