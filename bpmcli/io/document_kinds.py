@@ -79,7 +79,7 @@ CALIBRATOR = Kind(
         "parameters": OBJECT,
         "fit": Maybe(OBJECT),
         "spread": Maybe({
-            "temperature": Is("a number from 1e-100 to 1e100", lambda value: _is_number(value) and 1e-100 < value < 1e100),
+            "temperature": Is("a number from 1e-100 to 1e100", lambda x: _is_number(x) and 1e-100 < x < 1e100),
             "floor": Is("a number from 0 to below 1", lambda value: _is_number(value) and 0 <= value < 1),
         }),
         "grouping": Maybe({
