@@ -21,6 +21,9 @@ PATIENCE = 0.7
 """Seconds for tidying up after a signal. Python handles a signal between two steps of the main thread, so a long call
 into a library delays it, and a library may swallow the exception. In both cases the thread ends the process."""
 
+_ending = threading.Lock()
+"""Held by whoever decides how the process ends: this thread, for its memory, or the main thread, with an answer."""
+
 UNFINISHED = ("bpmcli.io.atomic", "bpmcli.io.streams")
 """Modules with a set `unfinished` of temporary files and folders."""
 
@@ -37,6 +40,11 @@ def number_of(stop: BaseException) -> int:
 def start(tell: Callable[[BpmError], None]) -> None:
     """Start the thread. `tell` shows an error wherever else than on standard error it should be seen."""
     threading.Thread(target=_guard, args=(_told_of_signals(), tell), daemon=True).start()
+
+
+def answer_is_ready() -> None:
+    """Called before the last output is written: from now on the process is not ended for its memory."""
+    _ending.acquire()
 
 
 def _told_of_signals() -> int:
@@ -56,7 +64,7 @@ def _guard(told: int, tell: Callable[[BpmError], None]) -> None:
     while number not in (signal.SIGINT, signal.SIGTERM):
         if not watch.possible or select.select([told], [], [], memory.INTERVAL)[0]:
             number = os.read(told, 1)[0]
-        elif watch.exceeded():
+        elif watch.exceeded() and _ending.acquire(blocking=False):
             _end_for_memory(tell)
     time.sleep(PATIENCE)
     remove_unfinished()

@@ -118,6 +118,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     before, code = streams.prepare(), 0
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv))
+        if memory.own_process:
+            guard.answer_is_ready()
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # the reader of the pipe has ended (`| head`), which is not an error
