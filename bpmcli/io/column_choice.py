@@ -146,7 +146,7 @@ class ColumnChoice:
             if wanted and wanted in self.columns:
                 return role, (wanted,), None
             if role in SPREAD:
-                spread = several(wanted, self.columns) if wanted else self._by_prefix(SPREAD[role])
+                spread = several(wanted, self.columns) if wanted else self._by_prefix(role)
                 if spread:
                     return role, *spread
             if wanted:
@@ -160,9 +160,12 @@ class ColumnChoice:
         role = next((role for role in SCORES if self._known(role, RARER)), None)
         return (role, (str(self.one(role)),), None) if role else None
 
-    def _by_prefix(self, prefixes: Sequence[str]) -> Spread | None:
+    def _by_prefix(self, role: str) -> Spread | None:
         single = [name for name, column in self.columns.items() if column.width is None]
-        found = (prefixed(prefix, single) for prefix in prefixes)
+        if self._known(role, NAMES):
+            # Beside `probs`, the columns probs_0_0, probs_0_1, … are another array that was written to a table.
+            single = [name for name in single if not re.search(r"_\d+_\d+$", name)]
+        found = (prefixed(prefix, single) for prefix in SPREAD[role])
         return next((spread for spread in found if spread), None)
 
     def _label_for(self, scores: str) -> str:

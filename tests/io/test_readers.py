@@ -181,6 +181,12 @@ def test_columns_named_after_classes(tmp_path):
         read_rows(str(tmp_path / "b.csv"))
 
 
+def test_another_array_written_to_a_table_is_not_the_scores(tmp_path):
+    text = "prob,label,probs_0_0,probs_0_1,probs_0_2\n0.9,1,3,4,5\n0.2,0,1,2,3\n0.7,1,3,2,2\n"
+    (tmp_path / "a.csv").write_text(text)
+    assert read_rows(str(tmp_path / "a.csv")).rows.sample.confidences == pytest.approx([0.7, 0.8, 0.9])
+
+
 def test_list_columns_may_differ_in_length(tmp_path):
     # Multiple choice with three or four options, as evaluation harnesses write it.
     rows = [{"logprobs": [-0.1, -2.5, -4.0], "label": 0}, {"logprobs": [-3.0, -0.2, -2.0, -5.0], "label": 3}]
