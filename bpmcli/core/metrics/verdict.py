@@ -8,12 +8,12 @@
    confidence is split at the point that best separates the two.
    - **over-confident-above** (over-confident above the split, under-confident below) or **under-confident-above**
      (the reverse): the two sides point in opposite directions, and on each side (a) lies at least a tenth of the
-     error, (b) two thirds of the side's error point in its direction, (c) the side's mean error over curves drawn
+     error, (b) at most a tenth of the side's error points the other way, (c) the side's mean error over curves drawn
      from the posterior is more than 2.8 of their standard deviations from 0, and (d) mean confidence and accuracy of
      its rows differ in that direction by more than 1.5 standard errors of a calibrated model. The curve knows more
      than the rows of one side, because its shape joins the two sides; (d) makes sure that these rows agree. If only (c)
      fails, the verdict is **mixed**.
-   - Otherwise **over-confident** or **under-confident**, if two thirds of the error point in that direction and mean
+   - Otherwise **over-confident** or **under-confident**, if at most a tenth of the error points the other way and mean
      confidence and accuracy of all rows differ in it by more than 2.8 standard errors. A model whose over- and
      under-confidence cancel would be given a direction by chance in 0.5 % of the data sets.
    - Otherwise **mixed**: there is an error, but no clear direction.
@@ -42,7 +42,8 @@ CLEAR_SIDE_Z = 1.5
 CLEAR_CURVE_Z = 2.8
 CURVES = 400
 """The number of curves drawn from the posterior to judge the direction of a side."""
-ONE_WAY = 2 / 3
+ONE_WAY = 0.8
+"""|Σ mass · (g − s)| over Σ mass · |g − s|: a tenth of the error points the other way."""
 
 FLOOR = 0.9
 """A calibrated model scores a `tce` of about 0.9 √(mean ŝ(1 − ŝ) / N). The factor lay between 0.71 and 1.14 in one run
@@ -109,7 +110,7 @@ class _Side(Record):
     """(correct rows − Σ ŝ) over its standard deviation for a calibrated model."""
 
     def clear(self, z: float) -> bool:
-        """Whether most of the error has one direction, and the rows confirm it by more than z standard errors."""
+        """Whether nearly all of the error has one direction, and the rows confirm it by more than z standard errors."""
         return abs(self.error) >= ONE_WAY * self.size and self.error * self.z > 0 and abs(self.z) > z
 
 

@@ -29,13 +29,13 @@ def made(name: str = "over-confident", **more: Any) -> Verdict:
 @pytest.mark.parametrize(
     ("error", "size", "z", "clear"),
     [
-        (-2.0, 3.0, -3.0, True),
-        (2.0, 3.0, 3.0, True),  # exactly two thirds
-        (1.9, 3.0, 3.0, False),
-        (2.0, 3.0, -3.0, False),  # the rows say the opposite
-        (0.02, 0.03, 2.9, True),  # small errors count too
-        (2.0, 3.0, 2.8, False),  # not more than 2.8
-        (2.0, 3.0, 2.81, True),
+        (-4.0, 5.0, -3.0, True),
+        (4.0, 5.0, 3.0, True),  # exactly a tenth points the other way: 4.5 - 0.5
+        (3.9, 5.0, 3.0, False),
+        (4.0, 5.0, -3.0, False),  # the rows say the opposite
+        (0.041, 0.05, 2.9, True),  # small errors count too
+        (4.0, 5.0, 2.8, False),  # not more than 2.8
+        (4.0, 5.0, 2.81, True),
     ],
 )
 def test_a_side_is_clear(error, size, z, clear):
