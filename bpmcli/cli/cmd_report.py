@@ -74,7 +74,7 @@ def _check_files(target: str, items: Sequence[Any], fair: FairComparison) -> str
     from bpmcli.report.page import check_report
 
     if not target:
-        raise UsageError("-o is missing", "bpmcli report test.npz -o report.html")
+        raise UsageError("-o is missing", "-o report.html")
     check_report(target)
     spare_inputs(items, target)
     calibrations = fair.calibration or []

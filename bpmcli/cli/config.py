@@ -99,7 +99,7 @@ def _from_file(path: str, options: Mapping[tuple[str, ...], Any]) -> Iterator[Se
     for scope, name, value in _tables(_load(path), path, options):
         inside = ("metrics",) if scope[:1] == (PATHS,) else scope  # which has every option that a path may have
         table = f'paths."{scope[1]}"' if scope[:1] == (PATHS,) else None
-        option = check_name(path, inside, name, options, table)
+        option = check_name(path, inside, name, options, table, value)
         if scope[:1] == (PATHS,):
             check_path_option(path, scope[1], option)
         yield Setting(scope, option, text_values(path, inside, option, value, options, folder), os.path.relpath(path))

@@ -63,28 +63,41 @@ def find(scope: Scope, name: str, options: Mapping[Scope, Mapping[str, Known]]) 
 
 
 def check_name(
-    where: str, scope: Scope, name: str, options: Mapping[Scope, Mapping[str, Known]], table: str | None = None
+    where: str,
+    scope: Scope,
+    name: str,
+    options: Mapping[Scope, Mapping[str, Known]],
+    table: str | None = None,
+    value: Any = None,
 ) -> str:
     """The option's own name. Raises UsageError if no command of this scope has it.
 
-    `table` is the table that holds the name in the file, if it is not that of the scope.
+    `table` is the table that holds the name in the file, if it is not that of the scope. `value` tells a table, which
+    is named after a command, from an option.
     """
     option = name.replace("_", "-")
     if option == "inputs" and not scope:
         raise UsageError(f"{where}: inputs must be in the table of a command", f"[metrics] {name} = …")
     if find(scope, option, options) is not None:
         return option
-    from difflib import get_close_matches
-
-    names = {each for command, known in options.items() if command[: len(scope)] == scope for each in known}
-    names |= {
-        command[len(scope)] for command in options if command[: len(scope)] == scope and len(command) > len(scope)
-    }
-    close = get_close_matches(option, sorted(names), 1)
-    hint = f"did you mean {close[0]}?" if close else f"options of bpmcli {' '.join(scope) or 'metrics'}: see --help"
     table = table or ".".join(scope)
     inside = f" in the table {table}" if table else ""
-    raise UsageError(f"{where}: unknown option '{name}'{inside}", hint)
+    what = "table" if isinstance(value, Mapping) else "option"
+    raise UsageError(f"{where}: unknown {what} '{name}'{inside}", _similar(option, scope, options, value))
+
+
+def _similar(name: str, scope: Scope, options: Mapping[Scope, Mapping[str, Known]], value: Any) -> str:
+    """The hint for a name that is not known: the table or the option that it resembles, or where options are listed."""
+    from difflib import get_close_matches
+
+    inside = [command for command in options if command[: len(scope)] == scope]
+    tables = {command[len(scope)] for command in inside if len(command) > len(scope)} | ({"paths"} - {*scope[:1]})
+    if isinstance(value, Mapping) and (close := get_close_matches(name, sorted(tables), 1)):
+        return f"did you mean [{'.'.join((*scope, close[0]))}]?"
+    close = get_close_matches(name, sorted({each for command in inside for each in options[command]}), 1)
+    if close:
+        return f"did you mean {close[0]}?"
+    return f"bpmcli {' '.join(inside[0] if scope else ('metrics',))} --help lists the options"
 
 
 def check_path_option(where: str, pattern: str, option: str) -> None:

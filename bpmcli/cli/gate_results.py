@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from bpmcli.cli import console
 from bpmcli.cli.ci_gate import FAIL_ABOVE, FAIL_BELOW, MAX_INCREASE, PASS_BELOW, Limits
 from bpmcli.cli.measurement_tables import title
+from bpmcli.core.data.rows import EVENT
 from bpmcli.core.metrics import METRICS
 from bpmcli.core.metrics.decision import FAIL, INCONCLUSIVE, PASS, at_most, decide
 from bpmcli.errors import DataError
@@ -186,12 +187,21 @@ def _absolute(record: Record, limits: Limits) -> Iterator[GateResult]:
         )  # fmt: skip
 
 
+def _same_way(what: str, before: Any, now: Any) -> str:
+    """The hint for a run of another kind than its baseline."""
+    if what == "weighted":
+        return "leave --weight out" if now else "name the weights with --weight"
+    if before == EVENT:
+        return "add --event"
+    return f"leave {'--event' if now == EVENT else '--top-k'} out"
+
+
 def _rises(record: Record, limits: Limits, before: Record) -> Iterator[GateResult]:
     for what in ("target", "weighted"):
         if before.get(what) != record[what]:
             raise DataError(
                 f"the baseline has {what} = {before.get(what)}, this run {record[what]}",
-                "measure both the same way (--event, --weight)",
+                _same_way(what, before.get(what), record[what]),
             )
     for metric, limit in limits.rises:
         old = before["metrics"].get(metric, {}).get("value")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bpmcli.cli import console
-from bpmcli.core.data.names import nearest
 from bpmcli.errors import BpmError, DataError
 
 
@@ -22,22 +20,10 @@ def with_suggestion(error: BpmError, path: str) -> BpmError:
     """The same error; for a file that does not exist, with the name of a similar one that does."""
     if error.hint or "no such file" not in error.message or "://" in path:
         return error
-    folder, name = os.path.split(path)
-    try:
-        # A link to nothing has the very name that does not exist.
-        others = [other for other in sorted(os.listdir(folder or ".")) if other != name]
-    except OSError:
-        return error
-    # Suffixes do not count: that both files are .csv makes no names similar.
-    alike = nearest(_stem(name), [_stem(other) for other in others])
-    same = [other for other in others if _stem(other) == alike]
-    near = nearest(name, same) or next(iter(same), None)
-    return type(error)(error.message, f"did you mean {os.path.join(folder, near)}?") if near else error
+    from bpmcli.io.paths import similar_file
 
-
-def _stem(name: str) -> str:
-    """The name of a file without the suffix of its format, and without .gz."""
-    return os.path.splitext(name.removesuffix(".gz"))[0]
+    near = similar_file(path)
+    return type(error)(error.message, f"did you mean {near}?") if near else error
 
 
 class Outcomes:

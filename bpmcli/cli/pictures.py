@@ -42,7 +42,7 @@ def check_fits(path: str, items: Sequence[Any], pooled: bool, method: str) -> No
         works = "works" if method in METHODS else "may choose one that works"
         raise UsageError(
             f"--plot draws a curve of the confidence, but {method} {works} on all classes",
-            "choose another --method",
+            "choose another --method, such as bpm-averaged",
         )
 
 

@@ -37,6 +37,8 @@ COMMANDS = {
     "completion": "Print a completion script for bash, zsh or fish.",
 }
 
+HELP_OPTIONS = ["-h", "--help"]
+
 UNCONFIGURED = ("config", "completion")
 """Commands whose options cannot be set in a file or in the environment."""
 
@@ -50,6 +52,7 @@ class _Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] not in COMMANDS and not args[0].startswith("-"):
             raise unknown_command(args[0], COMMANDS, "bpmcli metrics")
+        ctx.meta["help"] = bool({*HELP_OPTIONS} & {*args})
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -59,7 +62,11 @@ class _Commands(TyperGroup):
         found = typer.main.get_command(module.app)
         found.name, found.short_help = cmd_name, COMMANDS[cmd_name]
         if ctx is not None and cmd_name not in UNCONFIGURED:
-            ctx.default_map = {**(ctx.default_map or {}), cmd_name: _configured((cmd_name,), found)}
+            try:
+                ctx.default_map = {**(ctx.default_map or {}), cmd_name: _configured((cmd_name,), found)}
+            except BpmError:
+                if not ctx.meta.get("help"):  # help that is asked for because the configuration is wrong
+                    raise
         return found
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -91,7 +98,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    context_settings={"help_option_names": HELP_OPTIONS, "max_content_width": 110},
 )
 
 

@@ -79,6 +79,15 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(every[:SHOWN]) + more
 
 
+def as_option(names: Sequence[str]) -> str:
+    """Columns as an option names them: a list, or a range if there are many. Empty if a name has a comma or colon."""
+    from shlex import quote
+
+    if len(names) > 1 and any("," in name or ":" in name for name in names):
+        return ""
+    return quote(",".join(names) if len(names) <= SHOWN else f"{names[0]}:{names[-1]}")
+
+
 def _numbered_prefix(columns: Iterable[ColumnInfo]) -> str:
     """The prefix of numbers in columns like score_0, score_1, …; empty if there is none, or more than one."""
     found: dict[str, set[int]] = {}
@@ -111,7 +120,8 @@ class ColumnChoice:
             return self.existing(named, option)
         found = self._known(role, NAMES) or self._known(role, RARER)
         if len(found) > 1:
-            raise DataError(f"{' and '.join(repr(f) for f in found)} could both be the {role}", f"choose with {option}")
+            say = " or ".join(f"{option} {name}" for name in found)
+            raise DataError(f"{' and '.join(repr(f) for f in found)} could both be the {role}", f"say {say}")
         return found[0] if found else None
 
     def _known(self, role: str, names: Mapping[str, Sequence[str]]) -> list[str]:
@@ -138,9 +148,8 @@ class ColumnChoice:
         """The scores that an option names, or whose columns have one of the common names or prefixes."""
         named = self.named_scores()
         if len(named) > 1:
-            raise UsageError(
-                "give one of " + ", ".join("--" + r.replace("_", "-") for r in named), "they name the same thing"
-            )
+            options = " and ".join("--" + role.replace("_", "-") for role in named)
+            raise UsageError(f"{options} exclude each other: all of them name the scores", "keep one of them")
         for role in named or SCORES:
             wanted = getattr(self.options, role)
             if wanted and wanted in self.columns:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,11 @@ from bpmcli.errors import DataError
 from bpmcli.io.column_choice import InputOptions, listed
 from bpmcli.io.columns import Array, Lists
 from bpmcli.io.formats import reader_for, suffix_of
+from bpmcli.io.formats.free_name import without_header
 from bpmcli.io.formats.reader import ColumnBatch, ColumnInfo, Reader
 from bpmcli.io.known_names import NAMES, RARER
 from bpmcli.io.opening import open_reader
+from bpmcli.io.paths import similar_file
 
 LABEL = "label"
 """The name of the joined column."""
@@ -33,11 +35,17 @@ def file_and_column(label: str) -> tuple[str, str | None]:
     return (path, column) if mark and column and os.path.isfile(path) else ("", None)
 
 
-def refuse_missing_file(label: str) -> None:
+def refuse_missing_file(label: str, columns: Iterable[str]) -> None:
     """Refuse a name that is no column if it looks like a file: FILE::COLUMN, or a name with a known suffix."""
-    path = label.rpartition("::")[0]
-    if "://" not in label and (path or reader_for(suffix_of(label)) is not None):
-        raise DataError(f"no file '{path or label}' for --label {label}, and no column of that name")
+    path, mark, column = label.rpartition("::")
+    path = path or label
+    if "://" in label or not (mark or reader_for(suffix_of(label)) is not None):
+        return
+    near = similar_file(path)
+    hint = f"name a file that exists, or a column of the input ({listed(columns)})"
+    if near:
+        hint = f"did you mean --label {near}{mark}{column if mark else ''}?"
+    raise DataError(f"no file '{path}' for --label {label}, and no column of that name", hint)
 
 
 def with_labels(reader: Reader, path: str, named: str | None, options: InputOptions) -> tuple[Reader, InputOptions]:
@@ -102,9 +110,18 @@ def _first_label(values: Array | Categorical, labels: Reader, column: str, score
     pandas writes a column without a name under the header 0, so in a table that line may be either, and is refused.
     """
     is_number = column.removeprefix("-").isdigit() and len(labels.columns) == 1 and labels.label in ("csv", "tsv")
-    if not is_number or not isinstance(values, np.ndarray) or scores.count_rows() != values.size + 1:
+    if not is_number or not isinstance(values, np.ndarray):
         return None
-    if column == "0" and not labels.path.lower().endswith(TEXT_SUFFIXES):
+    rows, is_text = scores.count_rows(), labels.path.lower().endswith(TEXT_SUFFIXES)
+    if is_text and rows == values.size:
+        raise DataError(
+            f"has {values.size + 1} lines of numbers, but there are {values.size} rows of scores",
+            f"if the first line ({column}) is a header, {without_header(labels.path)}; otherwise remove the label "
+            "that has no row",
+        )
+    if rows != values.size + 1:
+        return None
+    if column == "0" and not is_text:
         raise DataError(
             f"has {values.size} labels below the header '0', but there are {values.size + 1} rows of scores",
             "if the first line is a label, rename the file to .txt; otherwise give labels for exactly these rows",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from bpmcli.core.data.rows import EVENT, TOP_LABEL
 from bpmcli.errors import DataError, UsageError
-from bpmcli.io.column_choice import ColumnChoice, InputOptions, Scores, listed
+from bpmcli.io.column_choice import ColumnChoice, InputOptions, Scores, as_option, listed
 from bpmcli.io.formats.reader import ColumnInfo, Reader
 from bpmcli.record import Record
 
@@ -57,6 +57,11 @@ class Layout(Record):
         """Every column to be read."""
         extra = (self.label, self.hit, self.prediction, self.weight, self.group, self.cluster, self.id)
         return list(dict.fromkeys([*self.scores, *self.labels, *(name for name in extra if name)]))
+
+    @property
+    def named_scores(self) -> str:
+        """The columns of scores as an option such as --logits names them; empty if it cannot."""
+        return as_option(self.scores)
 
     @property
     def numeric(self) -> list[str]:
@@ -148,15 +153,15 @@ def _scores(reader: Reader, chosen: ColumnChoice) -> Scores:
     """The scores by common names, then columns named after the classes (probabilities), then by less common names."""
     try:
         return chosen.scores()
-    except DataError:
+    except DataError as error:
         if chosen.named_scores():
             raise
-        from bpmcli.io.class_columns import class_columns
+        from bpmcli.io.class_columns import class_columns, unclear_columns
 
         found = class_columns(reader, chosen)
         scores = ("probs", *found) if found else chosen.rarer_scores()
         if scores is None:
-            raise
+            raise (unclear_columns(reader, chosen) or error) from None
         return scores
 
 

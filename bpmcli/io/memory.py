@@ -76,7 +76,9 @@ def stated() -> int | None:
         return None
     found = re.fullmatch(r"(\d{1,15})([KMG]?)B?", text.strip().upper())
     if found is None:
-        raise UsageError(f"{VARIABLE}={text} is not a size", "a number of bytes, or such as 4G; 0 means no limit")
+        raise UsageError(
+            f"{VARIABLE}={text} is not a size", f"a number of bytes, such as {VARIABLE}=4G; {VARIABLE}=0 means no limit"
+        )
     return int(found[1]) * _UNITS[found[2]]
 
 

@@ -59,7 +59,7 @@ def open_input(path: str, options: InputOptions) -> tuple[Reader, InputOptions]:
     path, column = file_and_column(label)
     if path:
         return with_labels(reader, path, column, options)
-    refuse_missing_file(label)
+    refuse_missing_file(label, reader.columns)
     return reader, options
 
 

@@ -33,7 +33,7 @@ def hits_of(
         return _booleans(batch, layout.hit)
     assert layout.label is not None
     if layout.target == EVENT:
-        return _booleans(batch, layout.label)
+        return _booleans(batch, layout.label, hits=False)
     if layout.prediction:
         equal = _equal(batch, layout.prediction, layout.label)
         return equal if layout.unknown is None else equal & ~unknown_rows(batch, layout)
@@ -186,12 +186,13 @@ def class_indices(labels: Array | Lists | Categorical, classes: tuple[str, ...] 
 
 def _one_hot(labels: Array, first_row: int) -> Ints:
     """Class numbers from rows with a single 1."""
-    good = ((labels == 0) | (labels == 1)).all(axis=1) & (labels.sum(axis=1) == 1)
+    binary = (labels == 0) | (labels == 1)
+    good = binary.all(axis=1) & (labels.sum(axis=1) == 1)
     if not good.all():
         row = first_row + int(np.flatnonzero(~good)[0]) + 1
         raise DataError(
             f"labels with several values per row must hold a single 1 (row {row})",
-            "--multi-label, if a row may have several labels",
+            "--multi-label, if a row may have several labels" if binary.all() else "name another column with --label",
         )
     index: Ints = labels.argmax(axis=1).astype(np.int64)
     return index
@@ -207,14 +208,15 @@ def _named_indices(labels: Categorical, classes: tuple[str, ...] | None, first_r
         hint = (
             f"classes: {', '.join(list(known)[:20])}{only}"
             if known
-            else "give class numbers, or columns named prob_<class>"
+            else "list the classes in their order, one per line, in NAME.classes.txt beside the input NAME.npz, or "
+            "give class numbers"
         )
         raise DataError(f"label '{labels.categories[unknown[0]]}' is not a class (row {first_row + row + 1})", hint)
     return index[labels.codes]
 
 
-def _booleans(batch: ColumnBatch, name: str) -> Array:
-    """A column of 0 and 1, true and false, or -1 and 1."""
+def _booleans(batch: ColumnBatch, name: str, hits: bool = True) -> Array:
+    """A column of 0 and 1, true and false, or -1 and 1: hits, or else the y of an event."""
     values = batch.columns[name]
     if isinstance(values, Lists) or (not isinstance(values, Categorical) and values.ndim != 1):
         raise DataError(f"'{name}' must be one value per row")
@@ -235,6 +237,10 @@ def _booleans(batch: ColumnBatch, name: str) -> Array:
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         found = values.categories[values.codes[row]] if isinstance(values, Categorical) else values[row]
-        hint = "for class labels give --prediction as well" if name.lower() not in ("hit", "correct") else None
+        hint = f"if these are classes, say --label {name} --prediction COLUMN"
+        if hits and name.lower() in ("hit", "correct"):
+            hint = "write 1 for a correct prediction, 0 for a wrong one"
+        elif not hits:
+            hint = "leave --event out" if isinstance(values, Categorical) else "name another column with --label"
         raise DataError(f"'{name}' must be 0 or 1, found {found} (row {batch.start + row + 1})", hint)
     return yes

@@ -137,3 +137,25 @@ def _expand_remote(argument: str) -> list[Input]:
     scheme = argument[: argument.index("://") + 3]
     base = scheme + os.path.commonpath([os.path.dirname(f[len(scheme) :]) for f in files])
     return [Input(f, f[len(base) + 1 :]) for f in files]
+
+
+def similar_file(path: str) -> str | None:
+    """The existing file whose name is most like one that does not exist; None if there is none."""
+    from bpmcli.core.data.names import nearest
+
+    folder, name = os.path.split(path)
+    try:
+        # A link to nothing has the very name that does not exist.
+        others = [other for other in sorted(os.listdir(folder or ".")) if other != name]
+    except OSError:
+        return None
+    # Suffixes do not count: that both files are .csv makes no names similar.
+    alike = nearest(_stem(name), [_stem(other) for other in others])
+    same = [other for other in others if _stem(other) == alike]
+    near = nearest(name, same) or next(iter(same), None)
+    return os.path.join(folder, near) if near else None
+
+
+def _stem(name: str) -> str:
+    """The name of a file without the suffix of its format, and without .gz."""
+    return os.path.splitext(name.removesuffix(".gz"))[0]

@@ -219,7 +219,7 @@ def _of_one_width(parts: list[Rows]) -> list[Rows]:
         raise DataError(
             f"has rows with {width} and with {min(widths)} classes: as one table they would take "
             f"{width * n * 8 / 2**30:.1f} GiB",
-            "choose a --method that works on confidences",
+            "choose a --method that works on confidences, such as bpm-averaged",
         )
     wide = []
     for part in parts:

@@ -39,7 +39,8 @@ def local_path(path: str) -> str:
 
     parts = urlsplit(path)
     if parts.netloc not in ("", "localhost"):
-        raise UsageError(f"{path}: file:// names files of this machine", "write three slashes: file:///folder/name")
+        place = os.path.abspath(path[7:])
+        raise UsageError(f"{path}: file:// names files of this machine", f"write three slashes: file://{place}")
     return url2pathname(parts.path)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from bpmcli.core.data.categorical import Categorical
 from bpmcli.core.data.log_odds import (
+    AS_LOGITS,
     Reduced,
     log_odds_of_confidences,
     log_softmax,
@@ -76,6 +77,17 @@ def _from_lists(lists: Lists, batch: ColumnBatch, layout: Layout) -> Array:
 
 def reduced_scores(scores: Array, layout: Layout, first_row: int) -> Reduced:
     """Log-odds of the predicted class, or of y = 1 for --event."""
+    try:
+        return _reduced(scores, layout, first_row)
+    except DataError as error:
+        if error.hint and AS_LOGITS in error.hint and (named := layout.named_scores):
+            kind, option = ("log-odds", "--log-odds") if layout.kind == "confidence" else ("logits", "--logits")
+            hint = error.hint.replace(AS_LOGITS, f"if these are {kind}, say {option} {named}")
+            raise DataError(error.message, hint) from None
+        raise
+
+
+def _reduced(scores: Array, layout: Layout, first_row: int) -> Reduced:
     if layout.target == EVENT and scores.ndim == 2:
         return _event_of_two(scores, layout, first_row)
     if layout.kind == "logits":

@@ -155,7 +155,9 @@ def _summarise(source: Reader, options: InputOptions, part: RowGroups | None = N
         if not _add_bare(batch, layout, totals, odd):
             _add_rows(rows_of(batch, layout, odd), totals)
     if part is None and not any(total.n for total in totals.values()):
-        raise DataError("all weights are zero" if layout.weight and totals else "no rows")
+        if layout.weight and totals:
+            raise DataError(f"all weights in '{layout.weight}' are zero", "name another column with --weight")
+        raise DataError("no rows", "is the file complete?")
     tables = {name: total.summary() for name, total in totals.items() if total.n}
     return Summarised(tables, layout.target, odd, layout, source.metadata, layout.group)
 

@@ -66,6 +66,14 @@ def _labels(rows: Rows) -> str | None:
     return None if labels is None else sha256(np.asarray(labels, dtype="<i8").tobytes()).hexdigest()
 
 
+def _same_option(name: str, value: Any) -> str:
+    """The hint for a run with another option than its baseline: what to add, or what to leave out."""
+    option = "--" + name.replace("_", "-")
+    if value is None:
+        return "--schemes all" if name == "schemes" else f"leave {option} out"
+    return f"{option} {':'.join(map(str, value)) if isinstance(value, list) else value}"
+
+
 def load_baseline(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """A run saved with `--save-baseline` or `--format json`, measured with the same options."""
     from bpmcli.io.document_kinds import METRICS as KIND
@@ -78,7 +86,7 @@ def load_baseline(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
         if different:
             k = different[0]
             raise DataError(
-                f"was measured with {k} = {theirs.get(k)}, this run uses {options[k]}", "measure both the same way"
+                f"was measured with {k} = {theirs.get(k)}, this run uses {options[k]}", _same_option(k, theirs.get(k))
             )
         return document
     except BpmError as error:

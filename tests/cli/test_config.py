@@ -60,7 +60,7 @@ def test_paths_are_relative_to_the_file(run, tmp_path, monkeypatch):
     [
         ("metrc = 1", "did you mean metric?"),
         ("[metrics]\nfail-abov = 1", "did you mean fail-above?"),
-        ("[metrcs]\nmetric = 1", "did you mean metrics?"),
+        ("[metrcs]\nmetric = 1", "did you mean [metrics]?"),
         ("[fit]\nfail-above = 1", "unknown option 'fail-above' in the table fit"),
         ('inputs = ["a.npz"]', "inputs must be in the table of a command"),
         ("quiet = 1", "quiet must be true or false, got 1"),

@@ -83,7 +83,9 @@ def compare_metrics(
         return _truths(truths, wanted, work.jobs, seed, output.plot)
     truths.refuse()
     if output.plot is not None:
-        raise UsageError("--plot needs --truth", "bpmcli metrics FILE --plot draws a file")
+        import shlex
+
+        raise UsageError("--plot needs --truth", f"bpmcli metrics {shlex.join(inputs)} --plot {output.plot}")
     if pairs.paired:
         return _paired(inputs, wanted, level, uncertainty.resamples, seed)
     return _files(inputs, wanted, work.jobs, verdict=not chosen.metric)
@@ -130,7 +132,7 @@ def _paired(inputs: Sequence[str], wanted: Wanted, level: float, resamples: int,
 
     paths = [item.path for item in expand(inputs)]
     if len(paths) != 2:
-        hint = "bpmcli compare metrics old.npz new.npz --paired"
+        hint = f"bpmcli compare metrics {paths[0] if len(paths) == 1 else 'old.npz'} new.npz --paired"
         raise UsageError(f"--paired needs two files of the same rows, got {len(paths)}", hint)
     keep = EVERY_SCORE if any(METRICS[name].needs_classes for name in wanted.names) else 0
     loaded = [read_rows(path, wanted.read, keep_scores=keep) for path in paths]

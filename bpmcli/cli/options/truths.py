@@ -54,7 +54,7 @@ class Truths(Record):
         """Raise UsageError for options that need --truth."""
         for option, value in (("--density-from", self.density_from), ("-n", self.rows), ("--resume", self.resume)):
             if value is not None:
-                raise UsageError(f"{option} needs --truth", "bpmcli compare metrics --truth D1")
+                raise UsageError(f"{option} needs --truth", f"bpmcli compare metrics --truth D1 {option} {value}")
 
 
 @under(TRUTH)

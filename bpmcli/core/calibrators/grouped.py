@@ -108,7 +108,9 @@ def fit_groups(method: str, rows: Rows, options: FitOptions, grouping: Grouping)
     """
     if grouping.kind == MARGINAL:
         if method_named(method).needs_distribution:
-            raise UsageError(f"{method} works on all classes at once", "choose another --method with --marginal")
+            raise UsageError(
+                f"{method} works on all classes at once", "choose another --method with --marginal, such as isotonic"
+            )
         parts = [(str(k), part, int(part.hits.sum())) for k, part in class_rows(rows)]
         pooled = fit_calibrator(method, pooled_rows(rows), options)
     else:

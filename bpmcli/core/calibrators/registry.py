@@ -112,7 +112,7 @@ def fit_calibrator(name: str, rows: Rows, options: FitOptions | None = None) -> 
     if entry.needs_distribution and rows.logits is None:
         raise DataError(
             f"{name} needs the scores of all classes, but this input has only confidences",
-            "give logits or probabilities, or choose another --method",
+            "give logits or probabilities, or choose another --method, such as bpm-averaged",
         )
     return entry.fit(rows, options or FitOptions())
 

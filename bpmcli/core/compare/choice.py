@@ -29,6 +29,8 @@ FOLDS = 5
 
 UNCALIBRATED = "identity"
 
+NAME_ONE = "name one that needs few rows: --method bpm-averaged"
+
 PREFERRED = ("averaged-matrix", "bpm-averaged")
 """The first of these that could be fitted is chosen, unless another method is clearly better."""
 
@@ -85,6 +87,8 @@ def choose_method(
     names, _ = applicable(list(methods or METHODS), rows)
     names = list(dict.fromkeys([*names, UNCALIBRATED]))
     contest = Contest(tuple(names), (score,), options or FitOptions(), FOLDS, 1, seed)
+    if rows.n < 2 * FOLDS:
+        raise FitError(f"{rows.n} rows are too few to choose a method by cross-validation", NAME_ONE)
     outcomes = cross_validate(rows, contest, 0)
     by_fold: dict[str, Floats] = {}
     for name in names:
@@ -93,7 +97,7 @@ def choose_method(
         if len(values) == len(outcomes):
             by_fold[name] = np.array(values)
     if UNCALIBRATED not in by_fold:
-        raise FitError("no method could be cross-validated on these rows", "name one with --method")
+        raise FitError("no method could be cross-validated on these rows", NAME_ONE)
     rows_of_folds = np.array([outcome.scored for outcome in outcomes], dtype=np.float64)
     losses = {name: float(np.average(values, weights=rows_of_folds)) for name, values in by_fold.items()}
     best = _chosen(by_fold, losses)

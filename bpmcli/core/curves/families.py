@@ -214,13 +214,11 @@ def parse_curve(text: str) -> Curve:
     """`FAMILY:p1,p2,…`, for example `logit-logit:-0.88,0.49`."""
     name, _, values = text.partition(":")
     family = family_named(name)
-    wanted = ",".join(family.parameters)
+    wanted = f"write {family.name}:" + ",".join(f"{value:g}" for value in family.identity or (0.5,) * len(family.lower))
     try:
         params = tuple(float(v) for v in values.split(",")) if values else ()
     except ValueError:
-        raise UsageError(f"curve '{text}': parameters must be numbers", f"write {name}:{wanted}") from None
+        raise UsageError(f"curve '{text}': parameters must be numbers", wanted) from None
     if len(params) != len(family.parameters) or not all(np.isfinite(params)):
-        raise UsageError(
-            f"curve '{text}': {name} takes {len(family.parameters)} finite parameters", f"write {name}:{wanted}"
-        )
+        raise UsageError(f"curve '{text}': {name} takes {len(family.parameters)} finite parameters", wanted)
     return Curve(family, params)

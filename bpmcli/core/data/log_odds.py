@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 MISSING = "--skip-missing leaves such rows out"
+AS_LOGITS = "if these are logits, name them with --logits"
+"""The readers, which know the columns, put their names in."""
 
 CHUNK_VALUES = 1 << 18
 """Scores per chunk: large enough that the overhead of numpy's calls is small, small enough for the cache."""
@@ -154,8 +156,7 @@ def reduce_probs(probs: npt.NDArray[np.generic], first_row: int = 0) -> Reduced:
             row = int(np.flatnonzero(deviation > SUM_REFUSED)[0])
             raise DataError(
                 f"probabilities sum to {rest[row] + peak[row]:.6g} (row {first_row + rows.start + row + 1})",
-                "rows of probabilities sum to 1; if these are logits, name them with --logits; if a row may have "
-                "several labels, say --multi-label",
+                f"rows of probabilities sum to 1; {AS_LOGITS}; if a row may have several labels, say --multi-label",
             )
         off += int((deviation > SUM_NOTICE).sum())
         x[rows] = np.log(peak) + _minus_log(rest)
@@ -169,7 +170,7 @@ def check_probabilities(values: Floats, first_row: int = 0, name: str = "probabi
     low, high = float(values.min(initial=0.5)), float(values.max(initial=0.5))
     if not (low >= 0.0 and high <= ONE_ROUNDED):
         _refuse(~np.isfinite(values), first_row, f"{name} must be finite, found NaN or inf", MISSING)
-        hint = "if these are logits, name them with --logits"
+        hint = AS_LOGITS
         _refuse(values < 0.0, first_row, f"{name} must not be negative, found {low:.6g}", hint)
         if 1.5 < high <= 100:
             hint = f"--scale percent if these are percentages; {hint}"

@@ -17,6 +17,7 @@ from bpmcli.io.formats import reads, writer_for, writes
 from bpmcli.io.formats.csv_columns import LineEnds, has_nul, nested
 from bpmcli.io.formats.csv_dialect import Dialect, dialect, first_lines
 from bpmcli.io.formats.csv_quotes import closed_quotes
+from bpmcli.io.formats.free_name import as_utf8
 from bpmcli.io.formats.text_lines import HEAD, Gzipped, TextReader, TextWriter, is_utf8, json_text, opened_text
 from bpmcli.io.formats.writer import spread_matrices
 
@@ -87,7 +88,7 @@ class CsvReader(TextReader):
         if "invalid UTF8" in text:
             line = re.search(r"Row #(\d+)", text)
             at = f" (line {line[1]})" if line else ""
-            raise DataError(f"is not text (UTF-8){at}", "save it as UTF-8: iconv -f latin1 -t utf-8") from None
+            raise DataError(f"is not text (UTF-8){at}", as_utf8(self.path)) from None
         if "Empty CSV" in text:
             raise DataError("no rows", "is the file complete?") from None
         if "straddling" in text or "block_size" in text:
@@ -121,7 +122,7 @@ class CsvReader(TextReader):
     def schema(self) -> Any:
         with self.stream() as raw:
             if (head := raw.read(HEAD)).strip() and not is_utf8(head):
-                raise DataError("is not text (UTF-8)", "save it as UTF-8, or say what it is with --input-format")
+                raise DataError("is not text (UTF-8)", f"{as_utf8(self.path)}; or say what it is with --input-format")
         with self._open(None, (), (), whole="://" not in self.path and self.size() <= BLOCK) as reader:
             return reader.schema
 

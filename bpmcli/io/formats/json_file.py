@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from bpmcli.errors import DataError
 from bpmcli.io.formats import reads
+from bpmcli.io.formats.free_name import as_lines
 from bpmcli.io.formats.record_batches import ArrowReader
 from bpmcli.io.formats.text_lines import is_utf8
 
@@ -42,12 +43,12 @@ class JsonReader(ArrowReader):
 
         if "://" not in self.path and os.path.getsize(self.path) > LARGEST:
             raise DataError(
-                f"is larger than {LARGEST >> 20} MB, the limit for JSON, which is read whole", "convert it: jq -c '.[]'"
+                f"is larger than {LARGEST >> 20} MB, the limit for JSON, which is read whole", as_lines(self.path)
             )
         with open_bytes(self.path) as raw:
             text = raw.read(LARGEST + 1)
         if text.count(b"{") + text.count(b"[") > MOST_CONTAINERS:
-            raise DataError(f"has more than {MOST_CONTAINERS} rows or lists", "convert it: jq -c '.[]'")
+            raise DataError(f"has more than {MOST_CONTAINERS} rows or lists", as_lines(self.path))
         try:
             document = json.loads(text)
         except RecursionError:

@@ -102,7 +102,7 @@ class ArrowReader(Reader):
             if found is not None:
                 raise DataError(
                     f"'{name}' holds whole numbers such as {found[:40]}, which would be rounded",
-                    f"write {self.label} instead, which keeps all digits, or leave the column out",
+                    f"write {self.label}, which keeps all digits (-o out.{self.label}), or leave the column out",
                 )
         return searched
 

@@ -32,7 +32,10 @@ class InspectLog(LogReader):
         "stated": "confidences that the model stated in its answer",
         "scorer": "the scores of this scorer",
     }
-    how_to_log = "run inspect eval with --logprobs --top-logprobs 10 on a multiple_choice task, or use inspect:stated"
+    how_to_log = (
+        "run inspect eval with --logprobs --top-logprobs 10 on a multiple_choice task, or "
+        "say --input-format inspect:stated if the answers state a confidence"
+    )
 
     @classmethod
     def recognises(cls, start: bytes) -> bool:
