@@ -20,7 +20,7 @@ class Option(NamedTuple):
     """Empty for the arguments of a command."""
     help: str
     takes: tuple[str, ...] | str | None
-    """The values to choose from; COLUMNS or FILES; None for a flag."""
+    """The values to choose from, none for a number without a default; COLUMNS or FILES; None for a flag."""
 
 
 def commands() -> dict[str, list[Option]]:
@@ -42,12 +42,14 @@ def commands() -> dict[str, list[Option]]:
 
 def _values() -> Mapping[str, tuple[str, ...]]:
     """What options can be set to, by their long names."""
-    from bpmcli.cli.options.showing import FORMATS, FORMATS_PER_INPUT
+    from bpmcli.cli.options.showing import AXES, FORMATS, FORMATS_PER_INPUT, THEMES
     from bpmcli.core.calibrators import METHODS
     from bpmcli.core.compare.scores import score_names
     from bpmcli.core.compare.truths import TRUTHS
     from bpmcli.core.curves.families import FAMILIES
     from bpmcli.core.metrics import METRICS, calibration_errors
+    from bpmcli.io.formats import readers
+    from bpmcli.io.logs import LOGS
 
     limits = tuple(f"{name}=" for name in METRICS)
     return {
@@ -71,6 +73,11 @@ def _values() -> Mapping[str, tuple[str, ...]]:
         "--inconclusive": ("pass", "fail"),
         "--lm-score": ("acc", "acc_norm"),
         "--scale": ("percent",),
+        "--sort": tuple(METRICS),
+        "--axis": AXES,
+        "--theme": THEMES,
+        "--as": ("probs",),
+        "--input-format": (*dict.fromkeys(reader.label for reader in readers().values() if not reader.refused), *LOGS),
         "simulate": tuple(TRUTHS),
         "completion": ("bash", "zsh", "fish"),
         "config": (),
@@ -86,11 +93,25 @@ def _options(path: str, command: Any, values: Mapping[str, tuple[str, ...]]) -> 
         long = next((name for name in names if name.startswith("--")), names[0])
         takes: tuple[str, ...] | str | None = None
         if not parameter.is_flag:
-            by_name = values.get(f"{long} of {path}") or values.get(long)
-            takes = by_name or (COLUMNS if parameter.metavar in ("KEY", "COLUMN") else FILES)
+            takes = values.get(f"{long} of {path}") or values.get(long) or _by_metavar(parameter)
         found.append(Option(names, parameter.help or "", takes))
     inputs = [Option((), "", values[path])] if path in values else []
     return [*inputs, *found, Option(("-h", "--help"), "Show the help and exit.", None)]
+
+
+def _by_metavar(parameter: Any) -> tuple[str, ...] | str:
+    """Columns or files, as the help says; otherwise a number or free text, for which only the default is offered."""
+    from bpmcli.cli.config_names import PATHS
+
+    if parameter.metavar in ("KEY", "COLUMN"):
+        return COLUMNS
+    if parameter.metavar in PATHS:
+        return FILES
+    return (
+        ()
+        if parameter.default is None
+        else (f"{parameter.default:g}" if isinstance(parameter.default, float) else str(parameter.default),)
+    )
 
 
 def script(shell: str) -> str:
@@ -160,6 +181,7 @@ ZSH = """_bpmcli() {
   case "${values[1]}" in
     @columns) compadd -- "${(@f)$(_bpmcli_columns "${(@)words[3,-1]}")}" ;;
     @files) [[ "${words[CURRENT]}" == -* ]] || _files; shift values; (( $#values )) && compadd -- "${values[@]}" ;;
+    "") ;;
     *=) compadd -S '' -- "${values[@]}" ;;
     *) compadd -- "${values[@]}" ;;
   esac

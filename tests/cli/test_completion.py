@@ -53,7 +53,14 @@ CASES = [
     (["bpmcli", "metrics", "--inconclusive", "p"], ["pass"]),
     (["bpmcli", "fit", "--lm-score", "acc_"], ["acc_norm"]),
     (["bpmcli", "metrics", "a data.csv", "--label", "y"], ["y_true"]),
+    (["bpmcli", "metrics", "--n-bins", ""], ["15"]),
+    (["bpmcli", "metrics", "--p", ""], ["1"]),
+    (["bpmcli", "fit", "--seed", ""], ["0"]),
+    (["bpmcli", "metrics", "--theme", "d"], ["dark"]),
+    (["bpmcli", "metrics", "--input-format", "lm"], ["lm-eval"]),
 ]
+NOTHING = [["bpmcli", "metrics", option, ""] for option in ("--bins", "--interval", "--size", "--title", "--unknown")]
+"""Numbers and free text without a default: files, which are not meant here, are not offered either."""
 
 
 @pytest.mark.parametrize(("words", "offered"), CASES, ids=" ".join)
@@ -61,6 +68,12 @@ def test_bash(script, tmp_path, words, offered):
     (tmp_path / "a data.csv").write_text("confidence,y_true\n0.9,1\n")
     (tmp_path / "semicolons.csv").write_text("confidence;y_true\n0,9;1\n")
     assert bash(script("bash"), tmp_path, *words) == offered
+
+
+@pytest.mark.parametrize("words", NOTHING, ids=" ".join)
+def test_bash_offers_no_files_for_numbers_and_text(script, tmp_path, words):
+    (tmp_path / "a.csv").write_text("confidence,hit\n")
+    assert bash(script("bash"), tmp_path, *words) == [""]
 
 
 def test_bash_offers_files(script, tmp_path):
@@ -78,6 +91,23 @@ def test_fish(script, tmp_path, words, offered):
     line = " ".join(word.replace(" ", "\\ ") for word in words)
     found = asked(["fish", "-N", "-c"], f"source {script('fish')}; complete -C '{line}'", tmp_path)
     assert [each.split("\t")[0] for each in found] == offered
+
+
+@pytest.mark.parametrize("words", NOTHING, ids=" ".join)
+def test_fish_offers_no_files_for_numbers_and_text(script, tmp_path, words):
+    (tmp_path / "a.csv").write_text("confidence,hit\n")
+    assert asked(["fish", "-N", "-c"], f"source {script('fish')}; complete -C '{' '.join(words)}'", tmp_path) == []
+
+
+@pytest.mark.parametrize("words", NOTHING, ids=" ".join)
+def test_zsh_offers_no_files_for_numbers_and_text(script, tmp_path, words):
+    (tmp_path / "a.csv").write_text("confidence,hit\n")
+    line = " ".join(f"'{word}'" for word in words)
+    text = (
+        f"compdef() {{ : }}; source {script('zsh')}; compadd() {{ print -l -- offered $@ }}; _files() {{ print files }}; "
+        f"words=({line}); CURRENT={len(words)}; _bpmcli"
+    )
+    assert asked(["zsh", "-f", "-c"], text, tmp_path) == []
 
 
 def test_zsh_finds_the_script_in_fpath_and_completes(script, tmp_path):
