@@ -31,12 +31,15 @@ class Input(Record):
         return self.location or self.path
 
 
-def expand(arguments: Iterable[str]) -> list[Input]:
-    """Every input once, in the order given; files of a glob or directory are sorted."""
+def expand(arguments: Iterable[str], workers: bool = True) -> list[Input]:
+    """Every input once, in the order given; files of a glob or directory are sorted.
+
+    Without `workers`, a stream is read when it is its turn, so that the results of inputs before it need not wait.
+    """
     found: dict[str, Input] = {}
     arguments = list(arguments)
     for argument in arguments:
-        if len(arguments) > 1 and is_stream(argument):
+        if workers and len(arguments) > 1 and is_stream(argument):
             _read_now(argument)  # read here, because the stream belongs to this process and not to workers
         for item in _expand_one(argument):
             found.setdefault(item.path, item)

@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, SAMPLE_DATA, untraced
+from conftest import PATIENCE, ROOT, SAMPLE_DATA, untraced
 
 from bpmcli.cli import main
 from bpmcli.cli.escape import markdown, printable
@@ -300,6 +301,25 @@ def test_a_signal_ends_every_command(tmp_path, name, number, code):
         [b"bpmcli: terminated"],
     )
     assert sorted(os.listdir(tmp_path)) == ["fifo.csv"], "nothing is left behind"
+
+
+def test_a_result_does_not_wait_for_a_later_stream(tmp_path):
+    """The stream is filled only after the first line has come, so a command that reads it first would wait forever."""
+    os.mkfifo(tmp_path / "fifo.csv")
+    argv = [sys.executable, "-m", "bpmcli", "metrics", str(CSV), "fifo.csv", "-m", "ece", "-f", "jsonl"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, cwd=tmp_path, env=untraced()) as process:
+        impatient = threading.Timer(PATIENCE, process.kill)
+        impatient.start()
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        assert first, "it waited for the stream"
+        (tmp_path / "fifo.csv").write_bytes(CSV.read_bytes())
+        second = process.stdout.readline()
+        assert process.wait() == 0
+        impatient.cancel()
+    one, two = json.loads(first), json.loads(second)
+    assert (one["input"], two["input"]) == (str(CSV), "fifo.csv")
+    assert one["metrics"] == two["metrics"]
 
 
 STUCK = """
