@@ -10,7 +10,7 @@ from bpmcli.core.data.names import nearest
 from bpmcli.errors import DataError, UsageError
 from bpmcli.io.column_spread import Spread, prefixed, several
 from bpmcli.io.formats.reader import ColumnInfo
-from bpmcli.io.known_names import NAMES, RARER, SCORES, SPREAD
+from bpmcli.io.known_names import NAMES, RARER, SCORES, SPREAD, split_of
 from bpmcli.record import Record
 
 
@@ -104,6 +104,8 @@ class ColumnChoice:
 
     def __init__(self, columns: Mapping[str, ColumnInfo], options: InputOptions) -> None:
         self.columns, self.options = columns, options
+        self.split = ""
+        """The part of the data set that the scores belong to, such as `test`, if their name says so."""
 
     def existing(self, name: str, option: str) -> str:
         if name not in self.columns:
@@ -129,7 +131,23 @@ class ColumnChoice:
         if role == "label" and names is RARER and (self._known("hit", NAMES) or self._known("hit", RARER)):
             return []
         taken = {getattr(self.options, other) for other in (*SCORES, *OUTCOMES, "weight") if other != role}
-        return [name for name in self.columns if name.lower() in names[role] and name not in taken]
+        found = [name for name in self.columns if name.lower() in names[role] and name not in taken]
+        if self.split and role in OUTCOMES:
+            same = [name for name in self.columns if self._fits(name, names[role]) and name not in taken]
+            return same or [name for name in found if not split_of(name)[1]]
+        return found
+
+    def _fits(self, name: str, known: Sequence[str]) -> bool:
+        """Whether a column belongs to the same part of the data set as the scores."""
+        stem, split = split_of(name)
+        return split == self.split and stem in known
+
+    def split_scores(self) -> list[tuple[str, str]]:
+        """Kind and name of the scores whose names are common ones with a part of the data set: `probas_test`."""
+        parts = {name: split_of(name) for name in self.columns}
+        return [
+            (role, name) for role in SCORES for name, (stem, split) in parts.items() if split and stem in NAMES[role]
+        ]
 
     def outcome_columns(self) -> list[str]:
         """Columns that hold labels, hits or predictions, whether they are needed or not."""
@@ -162,7 +180,18 @@ class ColumnChoice:
                 self.existing(wanted, "--" + role.replace("_", "-"))
             if self._known(role, NAMES):
                 return role, (str(self.one(role)),), None
-        raise self._none_found()
+        parts = self.split_scores()
+        if len(parts) == 1:
+            return parts[0][0], (parts[0][1],), None
+        raise self._several_parts(parts) if parts else self._none_found()
+
+    def _several_parts(self, parts: Sequence[tuple[str, str]]) -> DataError:
+        """The refusal to choose among the parts of a data set; the hint begins with the test rows."""
+        ordered = sorted(parts, key=lambda part: split_of(part[1])[1] != "test")
+        options = [f"--{role.replace('_', '-')} {name}{self._label_for(name)}" for role, name in ordered]
+        return DataError(
+            f"has scores of several parts of a data set ({listed(n for _, n in parts)})", f"say {' or '.join(options)}"
+        )
 
     def rarer_scores(self) -> Scores | None:
         """The scores whose column has one of the less common names; None if there is none."""
@@ -179,6 +208,7 @@ class ColumnChoice:
 
     def _label_for(self, scores: str) -> str:
         """The option that names the labels of an array of scores, if their column cannot be recognised."""
+        self.split = split_of(scores)[1]
         if scores not in self.columns or self.one("label"):
             return ""
         rows = self.columns[scores].rows

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 
 from bpmcli.errors import DataError
-from bpmcli.io.known_names import NAMES, RARER
+from bpmcli.io.known_names import NAMES, RARER, SPLITS
 
 Spread = tuple[tuple[str, ...], tuple[str, ...]]
 """The columns, and the names of their classes."""
@@ -74,7 +74,7 @@ def prefixed(prefix: str, columns: Collection[str]) -> Spread | None:
         numeric = {int(k): v for k, v in matched.items() if k.isdigit()}
         if len(numeric) >= 2 and len(numeric) == len(matched):
             return _numbered(prefix, numeric)
-        if len(matched) >= 2 and not numeric:
+        if len(matched) >= 2 and not numeric and not {name.lower() for name in matched} <= {*SPLITS}:
             return tuple(matched.values()), tuple(matched)
     return None
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 NAMES: dict[str, tuple[str, ...]] = {
     "logits": ("logits", "logit", "logprobs", "log_probs", "logprob", "loglikelihoods"),
     "log_odds": ("log_odds", "logodds"),
-    "probs": ("probs", "prob", "probabilities", "probability", "proba", "pred_probs", "y_prob", "y_proba", "softmax"),
+    "probs": (
+        "probs",
+        "prob",
+        "probabilities",
+        "probability",
+        "proba",
+        "probas",
+        "pred_probs",
+        "y_prob",
+        "y_proba",
+        "softmax",
+    ),
     "confidence": ("confidence", "confidences", "conf"),
     "label": ("label", "labels", "y", "y_true", "target", "targets", "true_label", "ground_truth", "truth"),
     "hit": ("hit", "hits", "correct", "is_correct"),
@@ -49,3 +60,16 @@ SPREAD = {
 
 SCORES = ("logits", "log_odds", "probs", "confidence")
 """Kinds of scores, most exact first: if a file has several, the first is taken."""
+
+SPLITS = ("test", "val", "valid", "validation", "cal", "calib", "calibration", "train", "dev", "eval", "holdout")
+"""Parts of a data set that names begin or end with: probas_test, test_labels."""
+
+
+def split_of(name: str) -> tuple[str, str]:
+    """A name without the part of the data set, and that part; empty if there is none."""
+    lower = name.lower()
+    first, _, rest = lower.partition("_")
+    stem, _, last = lower.rpartition("_")
+    if stem and last in SPLITS:
+        return stem, last
+    return (rest, first) if rest and first in SPLITS else (lower, "")

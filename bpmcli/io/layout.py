@@ -8,6 +8,7 @@ from bpmcli.core.data.rows import EVENT, TOP_LABEL
 from bpmcli.errors import DataError, UsageError
 from bpmcli.io.column_choice import ColumnChoice, InputOptions, Scores, as_option, listed
 from bpmcli.io.formats.reader import ColumnInfo, Reader
+from bpmcli.io.known_names import split_of
 from bpmcli.record import Record
 
 TARGETS = {EVENT: "P(y = 1) itself", TOP_LABEL: "the predicted class"}
@@ -111,6 +112,7 @@ def understand(reader: Reader, options: InputOptions, outcomes: bool = True) -> 
         return _multi_label(reader, options, outcomes)
     chosen = ColumnChoice(columns, options)
     kind, scores, classes = _scores(reader, chosen)
+    chosen.split = split_of(scores[0])[1]
     keyed = len(scores) == 1 and columns[scores[0]].classes is not None
     classes = columns[scores[0]].classes if keyed else classes
     matrix = len(scores) > 1 or columns[scores[0]].width is not None

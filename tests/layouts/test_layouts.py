@@ -158,6 +158,10 @@ LAYOUTS = [
     Layout("numpy: a structured array", lambda: np.save("a.npy", np.array(list(zip(TOP, HIT, strict=True)), dtype=[("confidence", "f8"), ("hit", "i8")])), "a.npy"),
     Layout("pandas: class names and max_prob", lambda: frame("", NAMES, label=WORDS, max_prob=TOP).to_csv("a.csv", index=False), "a.csv"),
     Layout("pandas: was_correct beside what was expected", lambda: frame("prob_", was_correct=HIT, expected="yes please").to_csv("a.csv", index=False), "a.csv"),
+    Layout("CalArena: a group of an HDF5 file", lambda: arena("arena.h5"), "arena.h5::iris/rf --probs probas_test"),
+    Layout("numpy: probs_test and labels_test", lambda: np.savez("a.npz", probs_test=P, labels_test=Y), "a.npz"),
+    Layout("numpy: test_logits and test_labels", lambda: np.savez("a.npz", test_logits=Z, test_labels=Y, names=np.array(NAMES)), "a.npz"),
+    Layout("numpy: two splits", lambda: np.savez("a.npz", logits_val=Z[::-1], y_val=Y[::-1], logits_test=Z, y_test=Y), "a.npz --logits logits_test"),
     Layout("LLM: verbalized_confidence", lambda: pd.DataFrame({"verbalized_confidence": 100 * TOP, "was_correct": HIT.astype(bool)}).to_csv("a.csv", index=False), "a.csv --scale percent"),
 ]  # fmt: skip
 
@@ -356,10 +360,27 @@ def arena(path: str) -> None:
 
 def test_groups_of_an_hdf5_file_are_inputs(run):
     arena("arena.h5")
-    ran = run("metrics", "arena.h5", "--probs", "probas_test", "--label", "labels_test", "--format", "json")
+    ran = run("metrics", "arena.h5", "--probs", "probas_test", "--format", "json")
     found = json.loads(ran.out)["results"]
     assert [r["input"] for r in found] == ["arena.h5::iris/lgbm", "arena.h5::iris/rf"]
     assert [r["n"] for r in found] == [N, N]
+
+
+def test_labels_are_of_the_same_split_as_the_scores(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez("a.npz", p_val=P, y_val=Y, p_test=P, y_test=Y[::-1])
+    for split, labels in (("val", Y), ("test", Y[::-1])):
+        loaded = read_rows("a.npz", InputOptions(probs=f"p_{split}"))
+        assert loaded.layout.label == f"y_{split}"
+        assert loaded.rows.hits.tolist() == (P.argmax(axis=1) == labels).tolist()
+
+
+def test_scores_of_several_splits_are_not_guessed(tmp_path, monkeypatch):
+    """Not even taken for the scores of two classes, called cal and test, where they are one number per row."""
+    monkeypatch.chdir(tmp_path)
+    np.savez("a.npz", probs_cal=P1, labels_cal=Y1, probs_test=P1, labels_test=Y1)
+    with pytest.raises(BpmError, match=r"has scores of several parts of a data set \(probs_cal, probs_test\)"):
+        read_rows("a.npz")
 
 
 def test_hdf5_files_with_one_group_text_and_links(tmp_path, monkeypatch):
