@@ -14,7 +14,7 @@ import pytest
 from conftest import arrays
 
 from bpmcli.core.calibrators import METHODS
-from bpmcli.core.metrics import everyday_metrics
+from bpmcli.core.metrics import calibration_errors
 
 Run = Callable[..., Any]
 SAMPLE_DATA = Path(__file__).resolve().parents[2] / "sample_data"
@@ -36,7 +36,7 @@ def test_two_files_every_calibrator_every_score(run: Run) -> None:
     found = document(run, *PAIR, "--folds", 3)
     scores = found["inputs"][0]["scores"]
     assert {s["method"] for s in scores} == set(METHODS)
-    assert {s["score"] for s in scores} == {*everyday_metrics(), "brier", "nll", "nll-all", "brier-all", "kept"}
+    assert {s["score"] for s in scores} == {"tce", "ece", "brier", "nll", "nll-all", "brier-all", "kept"}
     assert found["evaluation"] == "held-out"
     assert found["inputs"][0]["rows"] == [599, 599]
     assert found["inputs"][0]["choice"]["by"] == "nll-all"
@@ -46,6 +46,21 @@ def test_two_files_every_calibrator_every_score(run: Run) -> None:
     assert best != "identity"
     assert nll["identity"]["p_value"] < 0.05
     assert "identity" not in found["inputs"][0]["choice"]["not_significantly_worse"]
+
+
+def test_the_deciding_scores_come_first_and_tce_is_shown(run: Run) -> None:
+    two = (*PAIR, "--folds", 2, "--method", "identity,temp", "--method", "identity")
+    header = next(line for line in run(*two).out.splitlines() if line.startswith("calibrator"))
+    assert header.split() == ["calibrator", "nll-all", "brier-all", "nll", "brier", "tce", "ece", "kept"]
+    header = next(line for line in run(*two, "--rank-by", "brier").out.splitlines() if line.startswith("calibrator"))
+    assert header.split()[1] == "brier"
+    scores = document(run, *two)["inputs"][0]["scores"]
+    by = {(s["method"], s["score"]): s["value"] for s in scores}
+    assert {method for method, _ in by} == {"identity", "temperature"}
+    measured = json.loads(run("metrics", TEST, "-m", "tce,ece", "-f", "json").out)["results"][0]["metrics"]
+    assert by["identity", "tce"] == pytest.approx(measured["tce"]["value"], rel=1e-12)
+    every = {s["score"] for s in document(run, *two, "-m", "all")["inputs"][0]["scores"]}
+    assert {*calibration_errors(), "kept"} <= every
 
 
 def test_the_figures_are_those_of_fit_apply_metrics(run: Run) -> None:

@@ -157,7 +157,7 @@ def _choice(scores: Sequence[CalibratorScore], kind: str, rank_by: str) -> str:
 def _legend(kind: str) -> tuple[str, str]:
     return (
         f"* best, ~ not significantly worse ({STATED[kind]})",
-        "brier, nll: predicted class only; brier-all, nll-all: all classes; kept: share of rows whose predicted class is unchanged",
+        "nll, brier: predicted class only; nll-all, brier-all: all classes; kept: share of rows whose predicted class is unchanged",
     )
 
 

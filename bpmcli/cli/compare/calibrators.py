@@ -18,7 +18,7 @@ from bpmcli.cli.outcomes import Outcomes
 from bpmcli.errors import UsageError
 
 EXAMPLE = "bpmcli compare calibrators --calibration val.npz --evaluation test.npz"
-METRIC = only("metric", help={"metric": "Only this metric, beside the log losses, Brier scores and kept; repeatable."})
+METRIC = only("metric", help={"metric": "This metric beside the log losses, Brier scores and kept; repeatable, or 'all'."})
 
 
 @command
@@ -71,13 +71,13 @@ def compare_calibrators(
 
 
 def _score_names(chosen: Metrics, rank_by: str | None) -> tuple[str, ...]:
-    """The scores to compute, always including the score that decides."""
+    """The scores to compute; a score that decides by the user's wish comes first."""
     from bpmcli.core.compare.scores import ALL_CLASSES, PROPER, score_names
     from bpmcli.core.metrics import calibration_errors
 
     known = [*calibration_errors(), *PROPER, *ALL_CLASSES]
     names = score_names(list(dict.fromkeys(chosen.resolve(known=known))) if chosen.metric else None)
-    return tuple(names) if rank_by is None or rank_by in names else (rank_by, *names)
+    return tuple(dict.fromkeys([rank_by, *names] if rank_by else names))
 
 
 def _compared(task: Any, todo: Sequence[Any], results: Any, outcomes: Outcomes) -> Iterator[Any]:

@@ -153,4 +153,5 @@ def compared_methods(chosen: list[str] | None, all_: Any) -> tuple[str, ...]:
     """Names of the methods to compare, each once; all if none was named."""
     from bpmcli.core.calibrators import method_named
 
-    return tuple(method_named(name).name for name in dict.fromkeys(chosen or all_))
+    names = [part for name in chosen or all_ for part in name.split(",")]
+    return tuple(dict.fromkeys(method_named(name).name for name in names))

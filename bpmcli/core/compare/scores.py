@@ -18,13 +18,13 @@ from bpmcli.core.data.log_odds import reduce_logits
 from bpmcli.core.data.names import known_name
 from bpmcli.core.data.rows import EVENT, Rows
 from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, sample_from_log_odds, sigmoid
-from bpmcli.core.metrics import MetricOptions, calibration_errors, everyday_metrics, measure
+from bpmcli.core.metrics import MetricOptions, calibration_errors, measure
 from bpmcli.core.metrics.whole import whole_losses
 
 Scores = dict[str, float | None]
 """Scores by name; None where a score cannot be computed."""
 
-PROPER = ("brier", "nll")
+PROPER = ("nll", "brier")
 """The proper scores of the confidence."""
 ALL_CLASSES = ("nll-all", "brier-all")
 """The metrics of these names (`core.metrics.whole`). Only where the scores of all classes are known."""
@@ -33,9 +33,14 @@ KEPT = "kept"
 """Share of the rows whose predicted class still has the largest probability."""
 
 
+ERRORS = ("tce", "ece")
+"""The calibration errors that are shown unless others are chosen: the estimate to trust, and the one everybody knows.
+All eight would take longer and fill three tables on a terminal; the log loss decides anyway."""
+
+
 def score_names(metrics: Iterable[str] | None = None) -> list[str]:
-    """The chosen metrics (the everyday ones by default), then the proper scores and the classes kept."""
-    return list(dict.fromkeys([*(everyday_metrics() if metrics is None else metrics), *PROPER, *ALL_CLASSES, KEPT]))
+    """The proper scores, which decide, then the chosen metrics (`ERRORS` by default) and the classes kept."""
+    return list(dict.fromkeys([*ALL_CLASSES, *PROPER, *(ERRORS if metrics is None else metrics), KEPT]))
 
 
 def check_score_name(name: str) -> str:
