@@ -74,8 +74,19 @@ def test_fit_on_too_few_rows_is_exit_code_four(run):
     np.savez("few.npz", confidence=np.linspace(0.1, 0.9, 30), hits=np.arange(30) % 2)
     ran = run("fit", "few.npz", "-o", "params.json", code=4)
     assert "few.npz: 30 rows are too few" in ran.err
-    assert "hint:" in ran.err
+    assert "hint: --method auto works with so few rows" in ran.err
     assert not Path("params.json").exists()
+    run("fit", "few.npz", "--method", "auto", "-o", "params.json")
+    assert json.loads(Path("params.json").read_text())["method"] == "bpm-averaged"
+
+
+def test_below_ten_rows_every_hint_leads_to_a_method_that_works(run):
+    np.savez("few.npz", confidence=np.linspace(0.1, 0.9, 9), hits=np.arange(9) % 2)
+    for more in ([], ["--method", "auto"]):
+        ran = run("fit", "few.npz", *more, "-o", "params.json", code=4)
+        assert "hint: --method bpm-averaged works with" in ran.err
+    run("fit", "few.npz", "--method", "bpm-averaged", "-o", "params.json")
+    assert Path("params.json").exists()
 
 
 def test_fit_several_inputs(run):

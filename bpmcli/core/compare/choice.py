@@ -82,6 +82,9 @@ def choose_method(
     Log loss of the whole distribution if the scores of all classes are known. Otherwise log loss of the confidence: of
     y = 1 for an event, else of the predicted class. Methods that fail on a fold are left out.
     """
+    if rows.n < 2 * FOLDS:
+        message = f"{rows.n} rows are too few to compare methods in {FOLDS}-fold cross-validation"
+        raise FitError(message, "--method bpm-averaged works with any number of rows")
     whole = rows.logits is not None and rows.labels is not None and rows.target != EVENT
     score = ALL_CLASSES[0] if whole else "nll"
     names, _ = applicable(list(methods or METHODS), rows)

@@ -152,7 +152,7 @@ def scheme_counts(
         if bins[1] < 3:
             raise FitError(
                 f"{n} {'row is' if n == 1 else 'rows are'} too few for the paper's fit: it needs three bins of 20 rows",
-                "give at least 60 rows, or choose the bin counts with --bins LO:HI",
+                f"--method {'auto' if n >= 10 else 'bpm-averaged'} works with so few rows; or give at least 60",
             )
         if capped:
             bins = (min(bins[0], SUMMARY_BINS[0]), min(bins[1], SUMMARY_BINS[1]))
