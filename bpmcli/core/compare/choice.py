@@ -44,25 +44,49 @@ class Choice(NamedTuple):
     method: str
     judged_by: str
     losses: dict[str, float]
+    errors: dict[str, float]
+    """Standard errors, over the folds, of the difference between each loss and that of the chosen method."""
     rows: int
+
+    def clearly_higher(self, name: str) -> bool:
+        """Whether the loss of a method is higher than that of the chosen one by more than CLEARLY standard errors."""
+        return self.losses[name] - self.losses[self.method] > CLEARLY * self.errors[name]
 
     @property
     def notice(self) -> Notice:
-        """Why this method, in a sentence; of the others it names the one with the lowest loss."""
+        """Why this method, in a sentence.
+
+        It names the method with the lowest loss among the others. If the preferred method was not chosen, it names
+        that one. If the uncalibrated loss is not clearly higher, there is nothing to repair.
+        """
         others = {name: loss for name, loss in self.losses.items() if name not in (self.method, UNCALIBRATED)}
         second = min(others, key=lambda name: others[name], default=None)
         judged = {"what": self.judged_by, "folds": FOLDS, "n": self.rows, "raw": f"{self.losses[UNCALIBRATED]:.4f}"}
         if self.method == UNCALIBRATED and second:
             return notice("identity-chosen", loss=f"{others[second]:.4f}", method=second, **judged)
-        beside = f" and {others[second]:.4f} for {second}" if second else ""
-        if second and others[second] < self.losses[self.method]:
-            beside += ", which is not clearly lower"
-        loss = f"{self.losses[self.method]:.4f}"
-        return notice("method-chosen", method=self.method, loss=loss, beside=beside, **judged)
+        judged |= {"method": self.method, "loss": f"{self.losses[self.method]:.4f}"}
+        if not self.clearly_higher(UNCALIBRATED):
+            return notice("nothing-to-repair", difference=self._difference(UNCALIBRATED), **judged)
+        return notice("method-chosen", beside=self._beside(second), **judged)
+
+    def _beside(self, second: str | None) -> str:
+        """The loss of the method that would have been chosen otherwise."""
+        usual = next((name for name in PREFERRED if name in self.losses), None)
+        if usual is not None and usual != self.method:
+            why = f"the usual choice, which is clearly higher ({self._difference(usual)})"
+            return f" and {self.losses[usual]:.4f} for {usual}, {why}"
+        if second is None:
+            return ""
+        lower = self.losses[second] < self.losses[self.method]
+        return f" and {self.losses[second]:.4f} for {second}{', which is not clearly lower' if lower else ''}"
+
+    def _difference(self, name: str) -> str:
+        found = abs(self.losses[name] - self.losses[self.method])
+        return f"difference {found:.4f}, standard error {self.errors[name]:.4f}"
 
     def document(self) -> dict[str, object]:
         """As the parameter file stores it."""
-        return {"judged_by": self.judged_by, "folds": FOLDS, "losses": self.losses}
+        return {"judged_by": self.judged_by, "folds": FOLDS, "losses": self.losses, "standard_errors": self.errors}
 
 
 def decisive_score(tables: Sequence[Sequence[CalibratorScore]]) -> str:
@@ -104,14 +128,19 @@ def choose_method(
     rows_of_folds = np.array([outcome.scored for outcome in outcomes], dtype=np.float64)
     losses = {name: float(np.average(values, weights=rows_of_folds)) for name, values in by_fold.items()}
     best = _chosen(by_fold, losses)
+    errors = {name: _error(values - by_fold[best]) for name, values in by_fold.items()}
     what = "of all classes" if whole else "of y = 1" if rows.target == EVENT else "of the predicted class"
-    return Choice(best, what, losses, rows.n)
+    return Choice(best, what, losses, errors, rows.n)
 
 
 def _chosen(by_fold: Mapping[str, Floats], losses: Mapping[str, float]) -> str:
     """The preferred method, unless the one with the lowest loss (the first of equal ones) is clearly lower."""
     best = min(losses, key=lambda name: losses[name])
     preferred = next((name for name in PREFERRED if name in losses), best)
-    excess = by_fold[preferred] - by_fold[best]
-    error = float(excess.std(ddof=1)) / math.sqrt(excess.size) if excess.size > 1 else 0.0
+    error = _error(by_fold[preferred] - by_fold[best])
     return best if losses[preferred] - losses[best] > CLEARLY * error else preferred
+
+
+def _error(differences: Floats) -> float:
+    """Standard error of the mean difference over the folds."""
+    return float(differences.std(ddof=1)) / math.sqrt(differences.size) if differences.size > 1 else 0.0

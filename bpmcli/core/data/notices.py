@@ -134,9 +134,14 @@ TEXTS: dict[str, tuple[str, str]] = {
         "against {raw} uncalibrated{beside}",
         "",
     ),
+    "nothing-to-repair": (
+        "--method auto chose {method}, but there may be nothing to repair: its log loss {what} is {loss} in "
+        "{folds}-fold cross-validation of {n} rows, not clearly below {raw} uncalibrated ({difference})",
+        "",
+    ),
     "identity-chosen": (
-        "--method auto chose identity, which changes nothing: the log loss {what} is {raw} uncalibrated and {loss} "
-        "with {method}, the best calibrator, in {folds}-fold cross-validation of {n} rows",
+        "--method auto chose identity, because there is nothing to repair: the log loss {what} is {raw} uncalibrated "
+        "and {loss} with {method}, the best calibrator, in {folds}-fold cross-validation of {n} rows",
         "",
     ),
     "zero-for-true": (

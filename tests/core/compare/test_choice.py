@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bpmcli.core.calibrators import METHODS, FitOptions, fit_calibrator, method_named
-from bpmcli.core.compare.choice import _chosen, choose_method
+from bpmcli.core.compare.choice import Choice, _chosen, choose_method
 from bpmcli.core.compare.cross_validation import Contest, cross_validate
 from bpmcli.core.compare.scores import Judge
 from bpmcli.core.data.log_odds import log_softmax, reduce_logits
@@ -58,7 +58,7 @@ def test_calibrated_rows_are_left_alone_or_hardly_touched() -> None:
         assert choice.judged_by == what
         second = min(("histogram", "isotonic"), key=lambda name: choice.losses[name])
         assert str(choice.notice).startswith(
-            f"--method auto chose identity, which changes nothing: the log loss {what} is "
+            f"--method auto chose identity, because there is nothing to repair: the log loss {what} is "
             f"{choice.losses['identity']:.4f} uncalibrated and {choice.losses[second]:.4f} with {second}, the best "
             "calibrator, in 5-fold cross-validation of 3000 rows"
         )
@@ -78,6 +78,40 @@ def test_an_averaged_method_is_left_only_for_one_that_is_clearly_better() -> Non
     assert chosen(-0.1, -0.2, -0.1, 0.0, -0.1) == "averaged-matrix"
     assert chosen(0.1, 0.2, -0.1, 0.0, 0.1, preferred="bpm-averaged") == "bpm-averaged"
     assert chosen(0.1, 0.2, -0.1, 0.0, 0.1, preferred="isotonic") == "spline"
+
+
+def test_the_usual_method_is_named_if_another_is_clearly_better() -> None:
+    rng = np.random.default_rng(0)
+    s = rng.uniform(0.5, 1.0, 1500)
+    rows = Rows(np.log(s) - np.log1p(-s), rng.random(1500) < np.where(s * 10 % 1 > 0.5, 0.95, 0.35))  # not monotone
+    choice = choose_method(rows, methods=["histogram", "isotonic", "bpm-averaged"])
+    by_fold = cross_validate(rows, Contest(("histogram", "bpm-averaged"), ("nll",), FitOptions(), 5, 1, 0), 0)
+    first, second = (np.array([o.scores[m]["nll"] for o in by_fold]) for m in ("histogram", "bpm-averaged"))
+    error = np.std(second - first, ddof=1) / np.sqrt(5)
+    assert choice.method == "histogram"
+    assert choice.errors["bpm-averaged"] == pytest.approx(error)
+    assert str(choice.notice).endswith(
+        f"uncalibrated and {second.mean():.4f} for bpm-averaged, the usual choice, which is clearly higher "
+        f"(difference {(second - first).mean():.4f}, standard error {error:.4f})"
+    )
+
+
+@pytest.mark.parametrize(("raw", "repairs"), [(1.021, True), (1.019, False), (0.9, False)])
+def test_leaving_the_scores_alone_is_as_good_unless_two_standard_errors_worse(raw: float, repairs: bool) -> None:
+    losses = {"averaged-matrix": 1.0, "identity": raw, "beta": 1.1}
+    choice = Choice("averaged-matrix", "of all classes", losses, dict.fromkeys(losses, 0.01), 500)
+    text = str(choice.notice)
+    if repairs:
+        assert text.endswith(
+            "is 1.0000 in 5-fold cross-validation of 500 rows, against 1.0210 uncalibrated and 1.1000 for beta"
+        )
+    else:
+        assert (
+            "chose averaged-matrix, but there may be nothing to repair: its log loss of all classes is 1.0000" in text
+        )
+        assert (
+            f"not clearly below {raw:.4f} uncalibrated (difference {abs(raw - 1):.4f}, standard error 0.0100)" in text
+        )
 
 
 def test_losses_of_whole_distributions_by_hand() -> None:
