@@ -78,6 +78,7 @@ CALIBRATOR = Kind(
         "target": is_one_of("top-label", "event"),
         "parameters": OBJECT,
         "fit": Maybe(OBJECT),
+        "sample": Maybe({"classes": Maybe(POSITIVE)}),
         "spread": Maybe({
             "temperature": Is("a number from 1e-100 to 1e100", lambda x: _is_number(x) and 1e-100 < x < 1e100),
             "floor": Is("a number from 0 to below 1", lambda value: _is_number(value) and 0 <= value < 1),

@@ -45,6 +45,11 @@ class Params:
         found = self.document.get("columns") or {}
         return {name: value for name in REMEMBERED if (value := found.get(name)) is not None}
 
+    @property
+    def classes(self) -> int | None:
+        """The number of classes of the rows it was fitted to; None if unknown, as in files of earlier releases."""
+        return (self.document.get("sample") or {}).get("classes")
+
     def fitted_to(self, path: str) -> bool:
         """Whether the calibrator was fitted to this file. Streams, remote and very large files are not checked."""
         if not os.path.isfile(path) or is_stream(path):

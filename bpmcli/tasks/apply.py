@@ -104,6 +104,8 @@ class ApplyFile:
             judged = judge(rows, np.concatenate(fresh))
             counts["got-worse"] = int(judged is not None and judged.worse)
         notices = tuple(_notices(counts, left_out, self.allow_argmax_change))
+        if params.classes and counts["classes"] not in (0, params.classes):
+            notices += (notice("other-classes", fitted=params.classes, found=counts["classes"]),)
         return Applied(output, n, before / scores, after / scores, notices, judged)
 
 

@@ -103,6 +103,22 @@ def test_parameters_of_another_model_that_make_things_worse_are_a_warning(run):
     assert warning in run("apply", "p.json", SAMPLE_DATA / "digits_good.npz", "-o", "out.npz").err
 
 
+@pytest.mark.parametrize("method", ["temperature", "ets", "bpm", "histogram"])
+def test_another_number_of_classes_is_a_notice(run, method):
+    """These methods can be applied to any number of classes; those that cannot refuse."""
+    data = arrays(VAL)
+    few = data["labels"] < 6
+    np.savez("six.npz", logits=data["logits"][few, :6], labels=data["labels"][few])
+    run("fit", VAL, "--method", method, "-o", "p.json")
+    assert json.loads(Path("p.json").read_text())["sample"]["classes"] == 10
+    said = "the calibrator was fitted to scores of 10 classes, but this input has 6"
+    assert said in run("apply", "p.json", "six.npz", "-o", "out.npz").err
+    assert "was fitted to scores" not in run("apply", "p.json", TEST, "-o", "out.npz").err
+    np.savez("bare.npz", confidence=[0.6, 0.9])  # its classes are unknown
+    if method in ("bpm", "histogram"):
+        assert "was fitted to scores" not in run("apply", "p.json", "bare.npz", "-o", "out.npz").err
+
+
 def test_parameters_remember_the_columns(run):
     data = arrays(VAL)
     np.savez("val.npz", output=data["logits"], truth=data["labels"])

@@ -34,6 +34,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "the calibrator was fitted to these very rows, so they look better calibrated than new rows will",
         "judge it on rows it was not fitted to; `bpmcli fit` says how it does in cross-validation",
     ),
+    "other-classes": (
+        "the calibrator was fitted to scores of {fitted} classes, but this input has {found}",
+        "were the parameters fitted to another model? fit new ones to rows of this model",
+    ),
     "got-worse": (
         "the calibration error of these rows is larger after calibration than before",
         "were the parameters fitted to another model? fit new ones to rows of this model",
