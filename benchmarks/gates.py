@@ -1,6 +1,7 @@
 """How often gates pass, fail and are inconclusive, on simulated models whose true error is known.
 
     python benchmarks/gates.py [--runs 500] [--at-limit 2500] [--sizes 200,1000,5000] [--pairs 100] [--seed 3]
+                               [--start 0]
 
 Confidences are those of D1–D5. The accuracy is s + λ (g(s) − s), kept in [0, 1], with the curve g of that truth and the
 λ that gives the wanted true TCE. The gate is `tce` with a limit of 0.03 and a confidence of 0.95; true errors are 0
@@ -12,6 +13,8 @@ are --at-limit models of it), 0.045 and 0.06.
 - The smallest detectable error: its mean, and the share of models with that true error that fail.
 - `--max-increase tce=0 --gate-confidence 0.95` with --pairs pairs of models: the share that fails if nothing changed,
   and if the error rose from 0.02 to 0.06; row by row and from summaries.
+
+With --start I the simulated models are those from the I-th on, so that a long study can be run in parts.
 """
 
 from __future__ import annotations
@@ -112,10 +115,41 @@ def compared(pair: PairRun) -> tuple[bool, bool]:
     return (by_row.low or 0.0) > 0, (summaries.low or 0.0) > 0
 
 
-def spread(n: int, error: float, runs: int, seed: int) -> list[Run]:
+def spread(n: int, error: float, runs: int, seed: int, start: int = 0) -> list[Run]:
     """Runs shared out evenly among the truths."""
     names = list(TRUTHS)
-    return [Run(names[i % 5], n, error, (seed, n, int(1e6 * error), i)) for i in range(runs)]
+    return [Run(names[i % 5], n, error, (seed, n, int(1e6 * error), i)) for i in range(start, start + runs)]
+
+
+def show_limits(sizes: list[int], asked: argparse.Namespace) -> None:
+    """The outcomes of gates with a fixed limit."""
+    print("    N  true error   pass   fail  inconclusive   fail-above: value  surely   detectable", flush=True)
+    for n in sizes:
+        for error in ERRORS:
+            runs = asked.at_limit if error == LIMIT else asked.runs
+            if not runs:
+                continue
+            found = list(work(gated, spread(n, error, runs, asked.seed, asked.start), asked.jobs))
+            shares = [np.mean([one.outcome == outcome for one in found]) for outcome in (PASS, FAIL, INCONCLUSIVE)]
+            value, surely = (np.mean([getattr(one, name) for one in found]) for name in ("above", "surely_above"))
+            shown = "  ".join(f"{share:5.3f}" for share in shares)
+            print(f"{n:5}  {error:10.3f}  {shown}         {value:17.3f}  {surely:6.3f}", end="   ")
+            detectable = float(np.mean([one.detectable for one in found]))
+            print(f"{detectable:10.3f}", flush=True)
+            if error == LIMIT and asked.runs:
+                there = list(work(gated, spread(n, detectable, asked.runs, asked.seed, asked.start), asked.jobs))
+                share = np.mean([one.outcome == FAIL for one in there])
+                print(f"       with a true error of {detectable:.3f}, a share of {share:.3f} fails", flush=True)
+
+
+def show_increases(sizes: list[int], asked: argparse.Namespace) -> None:
+    """The share of gates on an increase that fail."""
+    print("\n    N  0.02 to   fails row by row   from summaries", flush=True)
+    for n in sizes:
+        for later in (0.02, 0.06):
+            runs = spread(n, 0.02, asked.pairs, asked.seed + 1, asked.start)
+            shares = np.mean(list(work(compared, [PairRun(run, later) for run in runs], asked.jobs)), axis=0)
+            print(f"{n:5}  {later:7.2f}  {shares[0]:16.3f}  {shares[1]:15.3f}", flush=True)
 
 
 def main() -> None:
@@ -126,29 +160,13 @@ def main() -> None:
     parser.add_argument("--sizes", default="200,1000,5000")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=3)
+    parser.add_argument("--start", type=int, default=0)
     asked = parser.parse_args()
     sizes = [int(size) for size in asked.sizes.split(",")]
-    print("    N  true error   pass   fail  inconclusive   fail-above: value  surely   detectable", flush=True)
-    for n in sizes:
-        for error in ERRORS:
-            runs = asked.at_limit if error == LIMIT else asked.runs
-            found = list(work(gated, spread(n, error, runs, asked.seed), asked.jobs))
-            shares = [np.mean([one.outcome == outcome for one in found]) for outcome in (PASS, FAIL, INCONCLUSIVE)]
-            value, surely = (np.mean([getattr(one, name) for one in found]) for name in ("above", "surely_above"))
-            shown = "  ".join(f"{share:5.3f}" for share in shares)
-            print(f"{n:5}  {error:10.3f}  {shown}         {value:17.3f}  {surely:6.3f}", end="   ")
-            detectable = float(np.mean([one.detectable for one in found]))
-            print(f"{detectable:10.3f}", flush=True)
-            if error == LIMIT:
-                there = list(work(gated, spread(n, detectable, asked.runs, asked.seed), asked.jobs))
-                share = np.mean([one.outcome == FAIL for one in there])
-                print(f"       with a true error of {detectable:.3f}, a share of {share:.3f} fails", flush=True)
-    print("\n    N  0.02 to   fails row by row   from summaries")
-    for n in sizes if asked.pairs else ():
-        for later in (0.02, 0.06):
-            pairs = [PairRun(run, later) for run in spread(n, 0.02, asked.pairs, asked.seed + 1)]
-            shares = np.mean(list(work(compared, pairs, asked.jobs)), axis=0)
-            print(f"{n:5}  {later:7.2f}  {shares[0]:16.3f}  {shares[1]:15.3f}", flush=True)
+    if asked.runs or asked.at_limit:
+        show_limits(sizes, asked)
+    if asked.pairs:
+        show_increases(sizes, asked)
 
 
 if __name__ == "__main__":
