@@ -151,12 +151,6 @@ def with_levels(limits: Limits, interval: float, gate_confidence: float | None) 
         )
     if gate_confidence <= 0.5:
         raise UsageError(f"--gate-confidence must be above 0.5, got {gate_confidence:g}", "--gate-confidence 0.95")
-    for metric, _ in limits.rises:
-        if METRICS[metric].needs_classes:
-            raise UsageError(
-                f"the increase of {metric} has no confidence interval, which --gate-confidence needs",
-                f"gate {metric} in a run without --gate-confidence",
-            )
     needed = 2 * gate_confidence - 1
     if interval and abs(interval - needed) > 1e-9:
         raise UsageError(
@@ -189,14 +183,9 @@ def with_baselines(wanted: Any, limits: Limits, baseline: Record | None, single:
 
         rises = [*limits.rises, *(limit for _, inside in limits.paths for limit in inside[2] or ())]
         names = list(dict.fromkeys(limit.metric for limit in rises))
-        for name in names:
-            if not METRICS[name].calibration_error:
-                raise UsageError(
-                    f"--gate-confidence needs the uncertainty of an increase, which is not known for {name}",
-                    "leave --gate-confidence out, or gate a calibration error such as tce",
-                )
         level = 2 * limits.confidence - 1
-        wanted = wanted._replace(against=Against(baseline, single, names, level, wanted.resamples, wanted.seed))
+        against = Against(baseline, single, names, level, wanted.resamples, wanted.seed, limits.baseline)
+        wanted = wanted._replace(against=against)
     return wanted
 
 

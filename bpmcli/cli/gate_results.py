@@ -206,10 +206,10 @@ def _rises(record: Record, limits: Limits, before: Record) -> Iterator[GateResul
     for metric, limit in limits.rises:
         old = before["metrics"].get(metric, {}).get("value")
         if old is None:
-            raise DataError(
-                f"the baseline has no {metric} for {title(record)}",
-                "save it again with --save-baseline FILE, which holds all metrics",
-            )
+            from bpmcli.tasks.baseline import save_again
+
+            message = f"the baseline has no {metric} for {title(record)}"
+            raise DataError(message, f"{save_again(before, limits.baseline)}, which holds all metrics")
         value = record["metrics"][metric]["value"]
         change = record.get("increases", {}).get(metric, {})
         rise = None if value is None else value - old

@@ -99,8 +99,15 @@ CALIBRATOR = Kind(
 KEPT = {
     "effective_n": Is("a positive number", lambda value: _is_number(value) and value > 0),
     "cells": {"log_odds": TEXT, "mass": TEXT, "hits": TEXT},
-    "rows": Maybe({"log_odds": TEXT, "hits": TEXT, "weights": Maybe(TEXT), "ids": Maybe(TEXT), "labels": Maybe(TEXT)}),
-}
+    "rows": Maybe({
+        "log_odds": TEXT, "hits": TEXT, "weights": Maybe(TEXT), "ids": Maybe(TEXT), "labels": Maybe(TEXT),
+        "whole": Maybe(Each(TEXT)),
+    }),
+    "whole": Maybe(Each({
+        "error": Is("a number, 0 or more", lambda value: _is_number(value) and value >= 0),
+        "noise": Maybe(TEXT),
+    })),
+}  # fmt: skip
 """What `--save-baseline` stores beside the values."""
 
 METRICS = Kind(

@@ -1,4 +1,4 @@
-"""Arrays in JSON: little-endian float64, or one bit per value, in base64. Every bit survives, in half the space."""
+"""Arrays in JSON: little-endian float64 or float32, or one bit per value, in base64. Every bit survives."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from bpmcli.errors import DataError
 HINT = "was the file edited? save it again"
 
 
-def pack(values: npt.NDArray[np.generic]) -> str:
-    """Numbers as text."""
-    return b64encode(np.ascontiguousarray(values, dtype="<f8").tobytes()).decode("ascii")
+def pack(values: npt.NDArray[np.generic], size: int = 8) -> str:
+    """Numbers of 8 or 4 bytes as text."""
+    return b64encode(np.ascontiguousarray(values, dtype=f"<f{size}").tobytes()).decode("ascii")
 
 
-def unpack(text: str, where: str) -> Floats:
+def unpack(text: str, where: str, size: int = 8) -> Floats:
     """The numbers again; anything that is not finite, or not such a text, is a DataError."""
     raw = _bytes(text, where)
-    if len(raw) % 8:
+    if len(raw) % size:
         raise DataError(f"{where}: is cut off", HINT)
-    values = np.frombuffer(raw, dtype="<f8").astype(np.float64)
+    values = np.frombuffer(raw, dtype=f"<f{size}").astype(np.float64)
     if not np.isfinite(values).all():
         raise DataError(f"{where}: holds values that are not finite", HINT)
     return values

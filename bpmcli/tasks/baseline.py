@@ -15,14 +15,16 @@ import numpy as np
 
 from bpmcli.core.data.rows import EVENT, Rows, SummarisedRows
 from bpmcli.core.data.sample import Sample, sample_at
+from bpmcli.core.metrics.increase import Increase, unpaired_increases
 from bpmcli.core.metrics.registry import MetricOptions
 from bpmcli.core.metrics.resamples import merged
 from bpmcli.errors import BpmError, DataError
 from bpmcli.io.packed import pack, pack_bits, unpack, unpack_bits
+from bpmcli.tasks.baseline_whole import Runs, is_whole, kept_whole
 
 MOST_ROWS = 100_000
 """Rows of one input that a baseline keeps: a megabyte."""
-MOST_IN_ALL = 1_000_000
+MOST_IN_ALL = 500_000
 """Rows of all inputs together that a baseline keeps, because a larger file could not be read again."""
 
 Record = Mapping[str, Any]
@@ -33,14 +35,15 @@ def rows_to_keep(inputs: int) -> int:
     return max(1, min(MOST_ROWS, MOST_IN_ALL // max(inputs, 1)))
 
 
-def kept(rows: Rows, sample: Sample, most: int) -> dict[str, Any]:
-    """Cells and, if there are not more than `most`, rows, as JSON holds them."""
+def kept(rows: Rows, sample: Sample, most: int, names: Sequence[str], options: MetricOptions) -> dict[str, Any]:
+    """Cells and, if there are not more than `most`, rows, as JSON holds them. `names` are the metrics with a value."""
     cells = merged(sample)
     found: dict[str, Any] = {
         "effective_n": sample.effective_n,
         "cells": {name: pack(getattr(cells, name)) for name in ("log_odds", "mass", "hits")},
     }
-    if not isinstance(rows, SummarisedRows) and rows.n <= most:
+    with_rows = not isinstance(rows, SummarisedRows) and rows.n <= most
+    if with_rows:
         found["rows"] = {
             "log_odds": pack(rows.log_odds),
             "hits": pack_bits(rows.hits),
@@ -48,6 +51,10 @@ def kept(rows: Rows, sample: Sample, most: int) -> dict[str, Any]:
             "ids": None if rows.ids is None else pack(_hashed(rows)),
             "labels": _labels(rows),
         }
+    if any(is_whole(name) for name in names):
+        found["whole"], by_row = kept_whole(rows, [name for name in names if is_whole(name)], options, with_rows)
+        if with_rows:
+            found["rows"]["whole"] = by_row
     return found
 
 
@@ -144,6 +151,16 @@ def _few(names: Sequence[str]) -> str:
     return shown + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
+def save_again(before: Record, path: str | None) -> str:
+    """A hint: the command that writes a baseline with everything that a later gate may need."""
+    import shlex
+
+    name = str(before["input"])
+    source = "INPUT…" if name.startswith("pooled (") else shlex.quote(name)
+    target = shlex.quote(path or "FILE")
+    return f"save it again, with the options of this run: bpmcli metrics {source} --save-baseline {target}"
+
+
 class Against(NamedTuple):
     """A saved run to compare with, and which metrics at which confidence."""
 
@@ -153,6 +170,7 @@ class Against(NamedTuple):
     level: float
     resamples: int
     seed: int
+    path: str | None = None
 
     def increases(self, record: Record, rows: Rows, sample: Sample, options: MetricOptions) -> dict[str, Any]:
         """The confidence limits of every metric's increase, row by row where both runs have the same rows."""
@@ -161,30 +179,34 @@ class Against(NamedTuple):
         if stored is None:
             raise DataError(
                 "the baseline has values without the rows or cells that --gate-confidence needs",
-                "save it again with --save-baseline FILE",
+                save_again(before, self.path),
             )
         first = _stored_rows(stored, before)
         index = None if first is None else _same_rows(first, stored["rows"], rows)
-        if first is None or index is None:
-            return self._unpaired(before, record, sample, options)
-        from bpmcli.core.metrics.paired import paired_differences
-
-        found = paired_differences(
-            first, rows if index is True else rows.take(index), self.names, options, self.level, self.resamples,
-            self.seed,
-        )  # fmt: skip
-        return {d.metric: {"low": d.low, "high": d.high, "paired": True} for d in found}
-
-    def _unpaired(self, before: Record, record: Record, sample: Sample, options: MetricOptions) -> dict[str, Any]:
-        from bpmcli.core.metrics.increase import unpaired_increases
-
-        first = _stored_cells(before["kept"], before)
+        in_order = rows if index is None or index is True else rows.take(index)
         values = {
             name: (before["metrics"].get(name, {}).get("value"), record["metrics"][name]["value"])
             for name in self.names
         }
-        found = unpaired_increases(first, sample, values, options, self.level, self.resamples, self.seed)
-        return {name: increase._asdict() for name, increase in found.items()}
+        whole = {name: pair for name, pair in values.items() if is_whole(name)}
+        others = {name: pair for name, pair in values.items() if name not in whole}
+        found: dict[str, Any] = {}
+        if others and first is not None and index is not None:
+            found |= self._paired(first, in_order, list(others), options)
+        elif others:
+            cells = _stored_cells(stored, before)
+            found |= unpaired_increases(cells, sample, others, options, self.level, self.resamples, self.seed)
+        if whole:
+            sizes = float(stored["effective_n"]), sample.effective_n
+            runs = Runs(stored, in_order, index is not None, sizes, save_again(before, self.path))
+            found |= runs.increases(whole, options, self.level)
+        return {name: found[name]._asdict() for name in self.names}
+
+    def _paired(self, first: Rows, second: Rows, names: Sequence[str], options: MetricOptions) -> dict[str, Increase]:
+        from bpmcli.core.metrics.paired import paired_differences
+
+        found = paired_differences(first, second, names, options, self.level, self.resamples, self.seed)
+        return {d.metric: Increase(d.low, d.high, True) for d in found}
 
 
 def _stored_cells(stored: Record, before: Record) -> Sample:

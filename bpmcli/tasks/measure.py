@@ -142,7 +142,7 @@ class MeasureFile(Record):
         notices += tuple(n for m in measured.values() for n in m.notices)
         record["notices"] = [str(n) for n in notices]
         diagram = self._diagram(sample) if self.requested.diagram else None
-        return Measurement(record, notices, diagram, self._kept(rows, sample) if self.requested.keep else None)
+        return Measurement(record, notices, diagram, self._kept(record, rows, sample) if self.requested.keep else None)
 
     def _with_reasons(self, measured: Measurements, rows: Rows) -> Measurements:
         from bpmcli.tasks.classes import with_reasons
@@ -159,12 +159,14 @@ class MeasureFile(Record):
         if record.get("verdict", {}).get("name") == CALIBRATED:
             record |= classes.single_classes(rows)
 
-    def _kept(self, rows: Rows, sample: Sample) -> dict[str, Any]:
+    def _kept(self, record: Mapping[str, Any], rows: Rows, sample: Sample) -> dict[str, Any]:
         from bpmcli.tasks.baseline import kept
 
         others = measure(sample, [name for name in METRICS if name not in self.names], self.metrics, rows)
+        others = self._with_reasons(others, rows)
         values = {name: {"value": found.value} for name, found in others.items() if found.value is not None}
-        return {"metrics": values, **kept(rows, sample, self.requested.keep)}
+        known = [*values, *(name for name in self.names if record["metrics"][name]["value"] is not None)]
+        return {"metrics": values, **kept(rows, sample, self.requested.keep, known, self.metrics)}
 
     def _diagram(self, sample: Sample) -> Any:
         from bpmcli.core.metrics.reliability import reliability

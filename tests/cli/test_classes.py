@@ -146,7 +146,110 @@ def test_baselines_hold_whole_distributions(run: Run) -> None:
     rng = np.random.default_rng(1)
     np.savez("wild.npz", logits=rng.normal(0, 2, (400, 4)), labels=rng.integers(0, 4, 400))
     assert "more than the 0.01 allowed" in run("metrics", "wild.npz", *rise, code=1).err
-    assert "no confidence interval" in run("metrics", "wild.npz", *rise, "--gate-confidence", "0.95", code=2).err
+    assert "surely more than the 0.01" in run("metrics", "wild.npz", *rise, "--gate-confidence", "0.95", code=1).err
+
+
+GATED = [name for name in WHOLE if not METRICS[name].is_test]
+
+
+def increases(run: Run, path: str, *more: object) -> dict[str, dict]:
+    """What gates of all metrics of whole distributions say about a file, compared with b.json."""
+    limits = [part for name in GATED for part in ("--max-increase", f"{name}=0")]
+    ran = run(
+        "metrics", path, *limits, "--gate-confidence", 0.95, "--baseline", "b.json", *more, "-f", "json", code=None
+    )
+    assert ran.code in (0, 1), ran
+    return {gate["metric"]: gate for gate in json.loads(ran.out)["gates"]}
+
+
+def test_increases_of_whole_distributions_row_by_row(run: Run) -> None:
+    """The limits are those of `compare metrics`, which has the scores of both runs."""
+    logits, labels = save("a.npz", 600, id=np.arange(600))
+    run("metrics", "a.npz", "-m", "ece", "--id", "id", "--save-baseline", "b.json")
+    noise = np.random.default_rng(5).normal(0, 0.4, logits.shape)
+    np.savez("later.npz", logits=1.6 * logits + noise, labels=labels, id=np.arange(600))
+    found = increases(run, "later.npz")
+    compared = json.loads(run("compare", "metrics", "a.npz", "later.npz", "--paired", "--interval", "0.9", "-m", ",".join(GATED), "-f", "json").out)  # fmt: skip
+    for one in compared["differences"]:
+        gate = found[one["metric"]]
+        assert gate["paired"] is True
+        assert gate["value"] - gate["baseline"] == pytest.approx(one["difference"])
+        assert gate["low"] == pytest.approx(one["low"], rel=1e-5), "the stored influences have 24 bits"
+        assert gate["high"] == pytest.approx(one["high"], rel=1e-5)
+    order = np.random.default_rng(6).permutation(600)
+    np.savez("shuffled.npz", logits=(1.6 * logits + noise)[order], labels=labels[order], id=order)
+    for name, gate in increases(run, "shuffled.npz", "--id", "id").items():
+        assert gate["paired"] is True
+        assert gate["low"] == pytest.approx(found[name]["low"], abs=1e-9)
+    for gate in increases(run, "a.npz").values():
+        assert (gate["low"], gate["high"]) == (0.0, 0.0), "equal rows cancel exactly"
+
+
+def test_increases_of_whole_distributions_from_summaries(run: Run) -> None:
+    logits, labels = save("a.npz", 900)
+    run("metrics", "a.npz", "-m", "ece", "--save-baseline", "b.json")
+    other, their_labels = save("other.npz", 300, seed=1)
+    found = increases(run, "other.npz")["nll-all"]
+    first = -log_softmax(logits)[np.arange(900), labels]
+    second = -log_softmax(other)[np.arange(300), their_labels]
+    half = 1.6448536 * np.sqrt(first.var() / 900 + second.var() / 300)
+    assert found["paired"] is False
+    assert found["low"] == pytest.approx(second.mean() - first.mean() - half, rel=1e-6)
+    assert found["high"] == pytest.approx(second.mean() - first.mean() + half, rel=1e-6)
+
+
+def test_fewer_rows_alone_do_not_raise_a_class_wise_error(run: Run) -> None:
+    """Class-wise errors are raised by noise, so 300 rows score far above 9000 rows of the same model."""
+    save("few.npz", 300, seed=1)
+    save("many.npz", 9000)
+    run("metrics", "many.npz", "-m", "ece", "--save-baseline", "b.json")
+    gate = increases(run, "few.npz")["ece-classwise"]
+    assert gate["value"] > 2 * gate["baseline"]
+    assert gate["low"] < 0 < gate["high"]
+    middle = (gate["low"] + min(gate["high"], -gate["low"])) / 2
+    assert abs(middle) < (gate["value"] - gate["baseline"]) / 2
+    run("metrics", "few.npz", "-m", "ece", "--save-baseline", "b.json")
+    assert increases(run, "many.npz")["ece-classwise"]["low"] < 0
+
+
+def test_a_baseline_without_uncertainties_names_the_command(run: Run) -> None:
+    save("a b.npz")
+    run("metrics", "a b.npz", "-m", "ece", "--save-baseline", "b.json")
+    document = json.loads(Path("b.json").read_text())
+    for edit, message in (
+        (lambda kept: kept.pop("whole"), "the baseline has nll-all, but not its uncertainty"),
+        (lambda kept: kept["rows"]["whole"].update({"nll-all": "AAAA"}), "rows.whole.nll-all: is cut off"),
+        (lambda kept: kept["rows"]["whole"].update({"nll-all": "AAAAAA=="}), "rows.whole.nll-all: its length differs"),
+        (lambda kept: kept["whole"]["nll-all"].update(error=-1), "kept.whole.nll-all.error: must be a number, 0 or more"),
+    ):  # fmt: skip
+        edited = json.loads(json.dumps(document))
+        edit(edited["results"][0]["kept"])
+        Path("b.json").write_text(json.dumps(edited))
+        gate = ("--max-increase", "nll-all=0", "--gate-confidence", 0.95, "--baseline", "b.json")
+        err = run("metrics", "a b.npz", *gate, code=3).err
+        assert message in err
+        if "uncertainty" in message:
+            command = "bpmcli metrics 'a b.npz' --save-baseline b.json"
+            assert command in err
+            run("metrics", "a b.npz", "--save-baseline", "b.json")
+            run("metrics", "a b.npz", *gate)
+
+
+def test_increases_of_class_wise_errors_of_labels_and_groups(run: Run) -> None:
+    rng = np.random.default_rng(4)
+    probs = rng.random((300, 3))
+    labels = (rng.random((300, 3)) < probs).astype(int)
+    np.savez("old.npz", probs=probs, labels=labels)
+    np.savez("new.npz", probs=probs**2, labels=labels)
+    gate = ("--max-increase", "ece-classwise=0", "--max-increase", "ece-marginal=0", "--gate-confidence", 0.95)
+    run("metrics", "old.npz", "--multi-label", "-m", "ece", "--save-baseline", "b.json")
+    run("metrics", "old.npz", "--multi-label", *gate, "--baseline", "b.json")
+    ran = run("metrics", "new.npz", "--multi-label", *gate, "--baseline", "b.json", "-f", "json", code=1)
+    assert [one["paired"] for one in json.loads(ran.out)["gates"]] == [True, True]
+    save("a.npz", group=np.repeat(["x", "y"], 200))
+    run("metrics", "a.npz", "--by", "group", "-m", "ece", "--save-baseline", "b.json")
+    found = json.loads(run("metrics", "a.npz", "--by", "group", *gate, "--baseline", "b.json", "-f", "json").out)
+    assert [(one["paired"], one["low"]) for one in found["gates"]] == [(True, 0.0)] * 4
 
 
 def test_top_k_equals_its_definition(run: Run) -> None:

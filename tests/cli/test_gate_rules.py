@@ -334,10 +334,10 @@ def test_limits_of_paths_need_intervals_too(own, interval):
     assert with_levels(Limits(above=ECE), 0.0, 0.6).interval == pytest.approx(0.2)
 
 
-def test_only_the_increase_of_a_calibration_error_has_a_known_uncertainty():
+def test_increases_of_all_paths_are_compared():
     from bpmcli.tasks.measure import Requested
 
-    limits = Limits(paths=(("/in/*", (None, None, KS, None)),), rises=ECE, confidence=0.95)
-    assert with_baselines(Requested(), limits, {"results": []}, True, 0).against.names == ["ece", "ks"]
-    with pytest.raises(UsageError, match="needs the uncertainty of an increase"):
-        with_baselines(Requested(), limits._replace(rises=[Limit("brier", 1)]), {"results": []}, True, 0)
+    limits = Limits(paths=(("/in/*", (None, None, KS, None)),), rises=ECE, confidence=0.95, baseline="b.json")
+    against = with_baselines(Requested(), limits, {"results": []}, True, 0).against
+    assert against.names == ["ece", "ks"]
+    assert against.path == "b.json"

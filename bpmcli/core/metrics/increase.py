@@ -9,10 +9,13 @@ import numpy as np
 
 from bpmcli.core.curves.averaged.tce import posterior_tce
 from bpmcli.core.data.normal import normal_quantile
-from bpmcli.core.data.sample import Sample
+from bpmcli.core.data.sample import Floats, Sample
 from bpmcli.core.metrics.intervals import resampled_values
 from bpmcli.core.metrics.registry import METRICS, MetricOptions
-from bpmcli.core.metrics.resamples import itself, merged
+from bpmcli.core.metrics.resamples import Resamples, draw_resamples, itself, merged
+
+SAME_SIZE = 0.01
+"""Numbers of rows that differ by less than this share count as equal."""
 
 
 class Increase(NamedTuple):
@@ -31,37 +34,70 @@ def unpaired_increases(
 ) -> dict[str, Increase]:  # fmt: skip
     """The increase of every metric between independent samples: d ± z √(se₁² + se₂²).
 
-    `values` holds the metrics of both runs. Noise raises plug-in metrics, and more so with fewer rows. What it adds to
-    each run is estimated by how much resamples score above their sample, and subtracted from the difference.
+    `values` holds the metrics of both runs. Noise raises plug-in metrics, and more so with fewer rows: so d is what the
+    run with fewer rows scores minus what the other would score with as many rows.
     """
     known = [name for name, pair in values.items() if None not in pair]
-    moments = [_moments(sample, known, options, runs, seed + i) for i, sample in enumerate((first, second))]
-    z = normal_quantile(0.5 + level / 2)
+    sizes = first.effective_n, second.effective_n
+    drawn = [
+        _resampled(sample, known, options, (runs, seed + i), other)
+        for i, (sample, other) in enumerate(zip((first, second), sizes[::-1], strict=True))
+    ]
     out = {name: Increase(None, None, False) for name in values}
     for name in known:
-        (bias, error), (other_bias, other_error) = moments[0][name], moments[1][name]
+        (added, error), (other_added, other_error) = drawn[0][name], drawn[1][name]
         before, after = values[name]
         assert before is not None
         assert after is not None
-        middle = after - before - (other_bias - bias)
-        half = z * float(np.hypot(error, other_error))
-        out[name] = Increase(min(middle - half, after - before), max(middle + half, after - before), False)
+        out[name] = increase(before, after, other_added - added, float(np.hypot(error, other_error)), level)
     return out
 
 
-def _moments(
-    sample: Sample, names: Sequence[str], options: MetricOptions, runs: int, seed: int
+def increase(before: float, after: float, added: float, error: float, level: float) -> Increase:
+    """The limits of an unpaired increase; `added` is how the difference changes if both runs have as many rows."""
+    middle, half = after - before + added, normal_quantile(0.5 + level / 2) * error
+    return Increase(min(middle - half, after - before), max(middle + half, after - before), False)
+
+
+class _Fewer:
+    """Draws resamples of cells that have the noise of fewer rows.
+
+    The noise of N rows has a variance proportional to 1/N. Drawing m rows with replacement adds 1/m, so m rows give the
+    noise of n < N rows if 1/m = 1/n − 1/N.
+    """
+
+    def __init__(self, cells: Sample, rows: float) -> None:
+        added = max(1.0, cells.effective_n * rows / (cells.effective_n - rows))
+        self.drawn_from, self.cells = cells._replace(effective_n=added), cells._replace(effective_n=rows)
+
+    def draw(self, runs: int, rng: np.random.Generator) -> Resamples:
+        drawn = draw_resamples(self.drawn_from, runs, rng)
+        return Resamples(self.cells, drawn.mass, drawn.hits)
+
+
+def _resampled(
+    sample: Sample, names: Sequence[str], options: MetricOptions, drawing: tuple[int, int], other: float
 ) -> dict[str, tuple[float, float]]:
-    """Bias and standard deviation of every metric over resamples, or over draws from its posterior."""
+    """For every metric: what it would gain with only `other` rows, and its standard deviation over resamples or draws.
+
+    `drawing` is the number of resamples and the seed.
+    """
     cells = merged(sample)
-    drawn_of = resampled_values(cells, [n for n in names if not METRICS[n].posterior], options, runs, seed)
+    resampled = [name for name in names if not METRICS[name].posterior]
+    drawn_of = resampled_values(cells, resampled, options, *drawing)
+    fewer_of = {}
+    if sample.effective_n > other * (1 + SAME_SIZE):
+        noisy = [name for name in resampled if METRICS[name].calibration_error]
+        fewer_of = resampled_values(cells, noisy, options, *drawing, _Fewer(cells, other))
     found = {}
     for name in names:
-        if METRICS[name].posterior:
-            drawn, bias = posterior_tce(sample, options.p, seed), 0.0
-        else:
-            drawn = drawn_of[name][~np.isnan(drawn_of[name])]
-            base = float(METRICS[name].on_resamples(itself(cells), options)[0])
-            bias = 0.0 if METRICS[name].debiased or not drawn.size else float(drawn.mean()) - base
-        found[name] = (bias, float(drawn.std(ddof=1)) if drawn.size > 1 else 0.0)
+        drawn = posterior_tce(sample, options.p, drawing[1]) if METRICS[name].posterior else _present(drawn_of[name])
+        added = 0.0
+        if name in fewer_of and (scored := _present(fewer_of[name])).size:
+            added = float(scored.mean()) - float(METRICS[name].on_resamples(itself(cells), options)[0])
+        found[name] = (added, float(drawn.std(ddof=1)) if drawn.size > 1 else 0.0)
     return found
+
+
+def _present(values: Floats) -> Floats:
+    return values[~np.isnan(values)]

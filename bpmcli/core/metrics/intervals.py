@@ -11,7 +11,7 @@ have more of it. The posterior of `tce` can, so no interval begins above the int
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from bpmcli.core.curves.averaged.tce import DRAWS, tce_interval
 from bpmcli.core.data.normal import normal_cdf, normal_quantile
 from bpmcli.core.data.sample import Floats, Sample
 from bpmcli.core.metrics.registry import METRICS, Metric, MetricOptions
-from bpmcli.core.metrics.resamples import draw_resamples, itself, merged
+from bpmcli.core.metrics.resamples import Resamples, draw_resamples, itself, merged
 
 if TYPE_CHECKING:
     from bpmcli.core.metrics.clusters import ClusteredCells
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 RESAMPLES = 1000
 BLOCK = 2000
 """Resamples that are computed at once."""
+
+
+class Draws(Protocol):
+    """Draws resamples in its own way, such as whole clusters."""
+
+    def draw(self, runs: int, rng: np.random.Generator) -> Resamples: ...
 
 
 class Interval(NamedTuple):
@@ -91,14 +97,17 @@ def _within_range(
 
 def resampled_values(
     cells: Sample, names: Sequence[str], options: MetricOptions, runs: int, seed: int,
-    clusters: ClusteredCells | None = None,
+    source: Draws | None = None,
 ) -> dict[str, Floats]:  # fmt: skip
-    """Every metric on every resample, a block of resamples at a time: memory stays bounded, and signals are heard."""
+    """Every metric on every resample, a block of resamples at a time: memory stays bounded, and signals are heard.
+
+    The resamples are drawn from the cells, or by `source`.
+    """
     rng = np.random.default_rng(seed)
     blocks: dict[str, list[Floats]] = {name: [] for name in names}
     for start in range(0, runs if names else 0, BLOCK):
         size = min(BLOCK, runs - start)
-        resamples = draw_resamples(cells, size, rng) if clusters is None else clusters.draw(size, rng)
+        resamples = draw_resamples(cells, size, rng) if source is None else source.draw(size, rng)
         for name in names:
             blocks[name].append(METRICS[name].on_resamples(resamples, options))
     return {name: np.concatenate(found) for name, found in blocks.items()}

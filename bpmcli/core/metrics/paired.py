@@ -161,7 +161,8 @@ def paired_differences(
     same_rows(first, second)
     exact = [measure(rows.sample, names, options, rows) for rows in (first, second)]
     known = [name for name in names if all(found[name].value is not None for found in exact)]
-    errors = score_errors(first, second, [name for name in known if is_score(name)], options, runs, seed)
+    scores = {n: (exact[0][n].value, exact[1][n].value) for n in known if is_score(n)}
+    errors = score_errors(first, second, scores, options) if scores else {}  # type: ignore[arg-type]
     known = [name for name in known if not is_score(name)]
     parts: dict[str, list[Floats]] = {name: [] for name in names}
     rng = np.random.default_rng(seed)

@@ -32,11 +32,6 @@ BLOCK_VALUES = 1 << 22
 MOST_WORK = 2 * 10**10
 FEWEST = 100
 """Limit on pairs of row and class times resamples, which take the time; there are at least FEWEST resamples."""
-PAIRED_SHIFT = 0.5
-"""In paired comparisons, the share of their mean excess over the rows' own value that is subtracted from the squares of
-`ece-marginal`: the metric removes the noise of the rows, but not that of resampling them. Chosen among 0, 1/2 and 1 in
-simulations of equally calibrated pairs that are not committed: P ≤ 0.05 had 13 % of the pairs with 0, 2–3 % with 1/2,
-and 0–1 % with 1. benchmarks/paired.py --whole measures such pairs."""
 
 
 def whole_intervals(
@@ -93,7 +88,7 @@ def _counts(shares: Floats, clusters: Ints | None, runs: int, seed: int) -> Iter
 def _of_errors(
     rows: Rows, values: Mapping[str, float], options: MetricOptions, level: float, runs: int, seed: int
 ) -> dict[str, Interval | None]:
-    rows = rows.take(common_order(rows))
+    rows = rows.take(_common_order(rows))
     # The test needs independent rows; where they are in clusters, nothing rules out that the error is noise.
     calibrated = rows.clusters is not None or not _rejected(rows.known())
     found = class_errors(rows, options, runs, seed)
@@ -106,20 +101,16 @@ def _of_errors(
     return out
 
 
-def class_errors(rows: Rows, options: MetricOptions, runs: int, seed: int, paired: bool = False) -> dict[str, Floats]:
-    """The class-wise errors of the rows, followed by those of the resamples.
-
-    `paired` always draws rows: two models with the same rows in the same order then have the same resamples.
-    """
+def class_errors(rows: Rows, options: MetricOptions, runs: int, seed: int) -> dict[str, Floats]:
+    """The class-wise errors of the rows, followed by those of the resamples."""
     assert rows.scores is not None
     pairs = rows.n * rows.scores.n_classes
     runs = max(min(runs, MOST_WORK // pairs), FEWEST)
     clusters = None if rows.clusters is None else rows.clusters.codes
     plug_in, squares = np.zeros(runs + 1), np.zeros(runs + 1)
-    shares = np.full(rows.n, 1.0 / rows.n) if rows.weights is None else rows.weights / rows.weights.sum()
-    worth = 1.0 / float(np.square(shares).sum())
-    normal = not paired and rows.n >= NORMAL_FROM and clusters is None and pairs < BLOCK_VALUES
-    for sums in _binned(rows, options):
+    shares, worth = shares_of(rows)
+    normal = rows.n >= NORMAL_FROM and clusters is None and pairs < BLOCK_VALUES
+    for sums in binned(rows, options):
         start = 0
         if normal and 3 * sums[0].shape[0] <= MOST_SUMS:
             drawn = [_normal_sums(sums, shares, worth, runs, seed)]
@@ -132,13 +123,17 @@ def class_errors(rows: Rows, options: MetricOptions, runs: int, seed: int, paire
             plug_in[part] += powers
             squares[part] += square
             start = part.stop
-    if paired:
-        squares[1:] -= PAIRED_SHIFT * (squares[1:].mean() - squares[0])
     k = rows.scores.n_classes
     return {
         "ece-classwise": (plug_in / k) ** (1 / options.p),
         "ece-marginal": np.sqrt(np.maximum(squares / k, 0.0)),
     }
+
+
+def shares_of(rows: Rows) -> tuple[Floats, float]:
+    """The share of each row in the total weight, and the effective number of rows."""
+    shares = np.full(rows.n, 1.0 / rows.n) if rows.weights is None else rows.weights / rows.weights.sum()
+    return shares, 1.0 / float(np.square(shares).sum())
 
 
 def _normal_sums(sums: list[Any], shares: Floats, worth: float, runs: int, seed: int) -> tuple[Floats, ...]:
@@ -169,27 +164,38 @@ def _rejected(rows: Rows) -> bool:
         return False
 
 
-def common_order(rows: Rows, *others: Rows) -> Ints:
-    """An order of the rows that depends only on what they hold, in one file or in several files of the same rows."""
-    keys: list[Any] = [] if rows.weights is None else [rows.weights]
+def _common_order(rows: Rows) -> Ints:
+    """An order of the rows that depends only on what they hold."""
     assert rows.labels is not None
-    keys.append(rows.labels)
-    for one in (rows, *others):
-        assert one.scores is not None
-        keys.append(one.scores.hashes())
-    return np.lexsort(keys)
+    assert rows.scores is not None
+    keys: list[Any] = [] if rows.weights is None else [rows.weights]
+    return np.lexsort([*keys, rows.labels, rows.scores.hashes()])
 
 
-def _binned(rows: Rows, options: MetricOptions) -> Iterator[list[Any]]:
-    """Sparse matrices (bins of some classes × rows) whose products with counts are mass, residuals and hits of bins."""
-    from scipy.sparse import csr_array, vstack
-
+def _classes(rows: Rows) -> Iterator[tuple[Floats, Floats, slice]]:
+    """Of each class (or label of many) the log-odds, whether it is true, and the positions of its rows."""
+    if rows.label_names:
+        for k in range(len(rows.label_names)):
+            at = slice(k, None, len(rows.label_names))
+            yield rows.log_odds[at].copy(), rows.hits[at].astype(np.float64), at
+        return
     assert rows.scores is not None
     assert rows.labels is not None
-    held: list[list[Any]] = [[], [], []]
     for k, x in rows.scores.log_odds():
-        y = (rows.labels == k).astype(np.float64)
-        sample = sample_from_log_odds(x, y, rows.weights)
+        yield x, (rows.labels == k).astype(np.float64), slice(None)
+
+
+def binned(rows: Rows, options: MetricOptions) -> Iterator[list[Any]]:
+    """Sparse matrices (bins of some classes × rows) whose products with counts are mass, residuals and hits of bins.
+
+    If a row is about one label of many, it stands for a larger share of the rows of that label.
+    """
+    from scipy.sparse import csr_array, vstack
+
+    held: list[list[Any]] = [[], [], []]
+    labels = max(len(rows.label_names), 1)
+    for x, y, part in _classes(rows):
+        sample = sample_from_log_odds(x, y, None if rows.weights is None else rows.weights[part])
         residuals = y - sigmoid(x)
         make_room_for_hit(x)  # as the sample does
         edges: Any = (
@@ -200,13 +206,15 @@ def _binned(rows: Rows, options: MetricOptions) -> Iterator[list[Any]]:
         # The edges are positions in the sorted sample; a row belongs to the bin in which its cell begins.
         cell = np.clip(np.searchsorted(sample.log_odds, x, side="right") - 1, 0, sample.mass.size - 1)
         found = np.clip(np.searchsorted(edges, sample.mass_before[cell], side="right") - 1, 0, len(edges) - 2)
-        at = found, np.arange(rows.n)
+        at = found, np.arange(rows.n)[part]
         shape = (len(edges) - 1, rows.n)
-        for matrices, values in zip(held, (np.ones(rows.n), residuals, y), strict=True):
-            matrices.append(csr_array((values, at), shape=shape))
-        if len(held[0]) * rows.n >= BLOCK_VALUES or k == rows.scores.n_classes - 1:
+        for matrices, values in zip(held, (np.ones(x.size), residuals, y), strict=True):
+            matrices.append(csr_array((labels * values, at), shape=shape))
+        if len(held[0]) * rows.n >= BLOCK_VALUES:
             yield [vstack(matrices, format="csr") for matrices in held]
             held = [[], [], []]
+    if held[0]:
+        yield [vstack(matrices, format="csr") for matrices in held]
 
 
 def _errors(mass: Floats, residuals: Floats, hits: Floats, worth: float, p: float) -> tuple[Floats, Floats]:

@@ -11,8 +11,9 @@ from bpmcli.core.data.log_odds import reduce_probs
 from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import Ints, sigmoid
 from bpmcli.core.metrics import METRICS, MetricOptions, measure
+from bpmcli.core.metrics.influence import CLASS_ERRORS, influences, noise_of_fewer, slope, standard_error
 from bpmcli.core.metrics.paired import paired_differences
-from bpmcli.core.metrics.paired_scores import CLASS_ERRORS, score_errors
+from bpmcli.core.metrics.paired_scores import score_errors
 from bpmcli.errors import UsageError
 
 OPTIONS = MetricOptions()
@@ -37,10 +38,19 @@ def pair(n: int = 150, k: int = 3, weighted: bool = False, noises: tuple[float, 
 
 
 def difference(first: Rows, second: Rows, name: str) -> float:
-    values = [measure(rows.sample, [name], OPTIONS, rows)[name].value for rows in (first, second)]
-    assert values[0] is not None
-    assert values[1] is not None
-    return values[1] - values[0]
+    before, after = values(first, second, name)
+    return after - before
+
+
+def values(first: Rows, second: Rows, name: str) -> tuple[float, float]:
+    found = [measure(rows.sample, [name], OPTIONS, rows)[name].value for rows in (first, second)]
+    assert found[0] is not None
+    assert found[1] is not None
+    return found[0], found[1]
+
+
+def error(first: Rows, second: Rows, name: str) -> float:
+    return score_errors(first, second, {name: values(first, second, name)}, OPTIONS)[name]
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -51,22 +61,22 @@ def test_standard_errors_agree_with_the_jackknife(name: str, weighted: bool) -> 
     left_out = [np.delete(np.arange(n), i) for i in range(n)]
     drops = np.array([difference(first.take(rows), second.take(rows), name) for rows in left_out])
     jackknife = float(np.sqrt((n - 1) / n * np.square(drops - drops.mean()).sum()))
-    assert score_errors(first, second, [name], OPTIONS, 20, 0)[name] == pytest.approx(jackknife, rel=0.02)
+    assert error(first, second, name) == pytest.approx(jackknife, rel=0.02)
 
 
 @pytest.mark.parametrize("name", SCORES)
 def test_neither_the_order_of_the_rows_nor_a_copy_of_each_row_in_its_cluster_matters(name: str) -> None:
     first, second = pair()
-    found = score_errors(first, second, [name], OPTIONS, 60, 0)[name]
+    found = error(first, second, name)
     assert found > 0
     order = np.random.default_rng(1).permutation(first.n)
-    again = score_errors(first.take(order), second.take(order), [name], OPTIONS, 60, 0)[name]
+    again = error(first.take(order), second.take(order), name)
     assert again == pytest.approx(found, rel=1e-9)
     if name in MEANS:
         twice = np.repeat(np.arange(first.n), 2)
         clusters = categorical([str(i) for i in twice])
         copies = [rows.take(twice)._replace(clusters=clusters) for rows in (first, second)]
-        assert score_errors(copies[0], copies[1], [name], OPTIONS, 60, 0)[name] == pytest.approx(found, rel=1e-9)
+        assert error(copies[0], copies[1], name) == pytest.approx(found, rel=1e-9)
 
 
 def class_error(rows: Rows, drawn: Ints, name: str) -> float:
@@ -87,21 +97,72 @@ def class_error(rows: Rows, drawn: Ints, name: str) -> float:
 
 
 @pytest.mark.parametrize("name", CLASS_ERRORS)
-def test_class_wise_errors_are_resampled_jointly(name: str) -> None:
-    first, second = pair(300, noises=(0.0, 0.1))
+def test_class_wise_errors_agree_with_resamples_of_both_models(name: str) -> None:
+    """Where the models are clearly miscalibrated: the same rows are drawn for both, in the bins of each model."""
+    first, second = (sharper(rows) for rows in pair(300, noises=(0.0, 0.1)))
     rng = np.random.default_rng(0)
     every = np.arange(300)
     drawn = [rng.integers(0, 300, 300) for _ in range(600)]
     found = np.array([[class_error(rows, some, name) for some in (every, *drawn)] for rows in (first, second)])
     if name == "ece-marginal":
-        found[:, 1:] -= (found[:, 1:].mean(axis=1) - found[:, 0])[:, None] / 2
+        found -= (found[:, 1:].mean(axis=1) - found[:, 0])[:, None] * (np.arange(601) > 0)
         found = np.sqrt(np.maximum(found, 0.0))
     assert found[1, 0] - found[0, 0] == pytest.approx(difference(first, second, name))
     together = float((found[1, 1:] - found[0, 1:]).std(ddof=1))
     apart = float((found[1, 1:] - np.roll(found[0, 1:], 1)).std(ddof=1))
     assert apart > 1.5 * together, "otherwise this test shows nothing"
-    assert score_errors(first, second, [name], OPTIONS, 2000, 0)[name] == pytest.approx(together, rel=0.1)
-    assert score_errors(first, first, [name], OPTIONS, 60, 0)[name] == 0.0
+    assert error(first, second, name) == pytest.approx(together, rel=0.15)
+    assert error(first, first, name) == 0.0
+    one = influences(first, [name], OPTIONS)[name]
+    alone = slope(values(first, first, name)[0], values(first, first, name)[0], one.power) * standard_error(
+        one.rows, first
+    )
+    assert alone == pytest.approx(float(found[0, 1:].std(ddof=1)), rel=0.15)
+
+
+def sharper(rows: Rows) -> Rows:
+    """The same rows with probabilities to the power of 4, which is over-confident."""
+    assert rows.scores is not None
+    probs = rows.scores.parts[0] ** 4
+    return rows._replace(scores=ClassScores([probs / probs.sum(axis=1, keepdims=True)], from_probs=True))
+
+
+def test_calibrated_models_have_standard_errors_of_the_right_size() -> None:
+    """Where every gap is noise, the difference of class-wise errors divided by its standard error is about normal."""
+    ratios = []
+    for seed in range(80):
+        rng = np.random.default_rng(seed)
+        true = rng.dirichlet(np.ones(3), 300)
+        labels = (true.cumsum(axis=1) > rng.random((300, 1))).argmax(axis=1)
+        models = []
+        for _ in range(2):
+            seen = 1 + rng.multinomial(10, true)
+            probs = seen / seen.sum(axis=1, keepdims=True)
+            top = reduce_probs(probs)
+            models.append(Rows(top.log_odds, top.predictions == labels, None, top.predictions, labels, scores=ClassScores([probs], True)))  # fmt: skip
+        ratios.append(difference(*models, "ece-classwise") / error(*models, "ece-classwise"))
+    assert 0.75 < float(np.sqrt(np.mean(np.square(ratios)))) < 1.2
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0])
+def test_noise_of_fewer_rows_is_what_rows_left_out_add(p: float) -> None:
+    """A third of the rows, drawn many times, in the bins of all rows."""
+    rows = pair(600, noises=(0.4, 0.4))[0]
+    options = OPTIONS._replace(p=p)
+    one = influences(rows, ["ece-classwise"], options)["ece-classwise"]
+    assert rows.scores is not None
+    rng = np.random.default_rng(2)
+    some = [rng.permutation(600)[:200] for _ in range(300)]
+    powers = np.zeros(301)
+    for k, x in rows.scores.log_odds():
+        bins, gaps = np.argsort(np.argsort(x)) // 40, (rows.labels == k) - sigmoid(x)
+        for i, drawn in enumerate((np.arange(600), *some)):
+            mass, total = np.bincount(bins[drawn], minlength=15), np.bincount(bins[drawn], gaps[drawn], 15)
+            powers[i] += float(np.sum(mass * np.abs(total / np.maximum(mass, 1)) ** p)) / drawn.size / 3
+    added = float(powers[1:].mean() - powers[0])
+    assert added > 0
+    assert noise_of_fewer(one.noise, 3.0) == pytest.approx(added, rel=0.1)
+    assert noise_of_fewer(one.noise, 1.0) == noise_of_fewer(None, 3.0) == 0.0
 
 
 def test_neither_p_values_nor_calibration_errors_are_taken_for_scores() -> None:
@@ -110,7 +171,7 @@ def test_neither_p_values_nor_calibration_errors_are_taken_for_scores() -> None:
         paired_differences(first, second, ["nll", "canonical-p"], OPTIONS)
     for name in ("canonical-p", "ece"):
         with pytest.raises(UsageError, match=f"{name} is not a mean over rows"):
-            score_errors(first, second, [name], OPTIONS, 20, 0)
+            score_errors(first, second, {name: (0.1, 0.2)}, OPTIONS)
 
 
 def test_differences_of_scores_have_intervals_and_p_values() -> None:

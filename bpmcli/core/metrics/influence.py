@@ -1,0 +1,160 @@
+"""How far each row moves a metric that is a mean over rows, or nearly so (Hampel 1974).
+
+The standard error of such a metric is that of the mean of the rows' influences, and the standard error of a difference
+between two models on the same rows is that of the mean of the differences.
+
+The class-wise errors are sums over bins, E^p = 1/K Σ_k Σ_b m |R/m|^p. Here m is the share of the rows that are in bin b
+of class k, and R is the sum of their [y = k] − p_k divided by the number of all rows. The influence is the derivative
+with respect to m and R, in fixed bins. At R = 0 the derivative of |R| jumps, so the derivative of the mean of
+|R + noise| is taken, where the noise has half of the variance v of R: it is erf(R / √v). The standard error is then
+right if R is large, and within 15 % if R is all noise. benchmarks/paired.py --whole measures pairs of models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bpmcli.core.data.rows import Rows
+from bpmcli.core.data.sample import Floats, make_room_for_hit, sigmoid
+from bpmcli.core.metrics.registry import MetricOptions
+from bpmcli.core.metrics.whole import losses_of
+from bpmcli.core.metrics.whole_intervals import binned, shares_of
+from bpmcli.errors import UsageError
+
+LOSSES = ("nll-all", "brier-all")
+CLASS_ERRORS = ("ece-classwise", "ece-marginal")
+FEWER = 2.0 ** np.arange(-6.0, 21.0)
+"""N/n − 1 for numbers of rows n below N, at which the effect of their noise is known."""
+
+
+class Influence(NamedTuple):
+    """What each row adds to a metric."""
+
+    rows: Floats
+    """Its part in value^power minus the mean of these parts; NaN for a row that does not count."""
+    power: float = 1.0
+    noise: Floats | None = None
+    """How much the noise of fewer rows would add to value^power, for each number in FEWER; None if it adds nothing."""
+
+
+def influences(rows: Rows, names: Sequence[str], options: MetricOptions) -> dict[str, Influence]:
+    """The influences of the rows on the metrics, which must be scores or class-wise errors."""
+    losses = dict(zip(LOSSES, losses_of(rows), strict=True)) if any(name in LOSSES for name in names) else {}
+    found = {name: _of_mean(losses[name], rows) for name in names if name in LOSSES}
+    if any(name in CLASS_ERRORS for name in names):
+        found |= _of_class_errors(rows, options)
+    for name in names:
+        if name == "auroc":
+            found[name] = Influence(_auroc_influence(rows))
+        elif name not in found:
+            found[name] = _of_mean(_row_values(rows, name), rows)
+    return {name: found[name] for name in names}
+
+
+def standard_error(change: Floats, rows: Rows) -> float:
+    """The standard error of the mean of influences, or of their differences; rows of a cluster are added up first."""
+    weights = np.ones(rows.n) if rows.weights is None else rows.weights
+    there = ~np.isnan(change)
+    if not there.any():
+        return 0.0
+    errors = weights[there] / weights[there].sum() * change[there]
+    if rows.clusters is not None:
+        errors = np.bincount(rows.clusters.codes[there], errors)
+    return float(np.sqrt(np.square(errors).sum()))
+
+
+def slope(first: float, second: float, power: float) -> float:
+    """(b − a) / (b^p − a^p): makes a change of value^p one of the value. For a = b it is the derivative."""
+    if power == 1.0 or first == second == 0.0:
+        return 1.0
+    change = second**power - first**power
+    return float((second - first) / change if change else second ** (1 - power) / power)
+
+
+def noise_of_fewer(noise: Floats | None, share: float) -> float:
+    """How much the noise adds to value^power if the number of rows is divided by `share`, which is above 1."""
+    if noise is None or share <= 1:
+        return 0.0
+    return float(np.interp(np.sqrt(share - 1), [0.0, *np.sqrt(FEWER)], [0.0, *noise]))
+
+
+def _of_mean(values: Floats, rows: Rows) -> Influence:
+    there = ~np.isnan(values)
+    weights = None if rows.weights is None else rows.weights[there]
+    return Influence(values - float(np.average(values[there], weights=weights)) if there.any() else values)
+
+
+def _row_values(rows: Rows, name: str) -> Floats:
+    """What each row adds to a score that is a mean over rows."""
+    if name == "accuracy":
+        return rows.hits.astype(np.float64)
+    if name not in ("brier", "nll"):
+        raise UsageError(f"{name} is not a mean over rows, so its difference has no standard error here")
+    x = rows.log_odds.copy()
+    make_room_for_hit(x)  # as the sample does
+    against = np.where(rows.hits, -x, x)
+    values: Floats = np.square(sigmoid(against)) if name == "brier" else np.logaddexp(0.0, against)
+    return values
+
+
+def _auroc_influence(rows: Rows) -> Floats:
+    """(Share of the other kind that a row is in the right order with − AUROC) / share of its own kind.
+
+    This is the variance of DeLong et al. (1988).
+    """
+    weights = np.ones(rows.n) if rows.weights is None else rows.weights
+    weights = weights / weights.sum()
+    out, hits = np.empty(rows.n), np.asarray(rows.hits, dtype=bool)
+    for own, sign in ((hits, 1.0), (~hits, -1.0)):
+        others, held = sign * rows.log_odds[~own], weights[~own]
+        order = np.argsort(others, kind="stable")
+        before = np.concatenate([[0.0], np.cumsum(held[order])])
+        mine = sign * rows.log_odds[own]
+        below, up_to = (before[np.searchsorted(others[order], mine, side)] for side in ("left", "right"))
+        share = 0.5 * (below + up_to) / before[-1]
+        out[own] = (share - float(np.average(share, weights=weights[own]))) / float(weights[own].sum())
+    return out
+
+
+def _of_class_errors(rows: Rows, options: MetricOptions) -> dict[str, Influence]:
+    powers = dict(zip(CLASS_ERRORS, (options.p, 2.0), strict=True))
+    moved = {name: np.zeros(rows.n) for name in powers}
+    noise, classes = np.zeros(FEWER.size), len(rows.label_names) or (rows.scores.n_classes if rows.scores else 1)
+    shares, worth = shares_of(rows)
+    for ones, residuals, _ in binned(rows, options):
+        mass, total = ones @ shares, residuals @ shares
+        variance = np.maximum(residuals.multiply(residuals) @ np.square(shares) - np.square(total) / worth, 0.0)
+        for name, p in powers.items():
+            by_residual, by_mass = _derivatives(mass, total, variance, p)
+            moved[name] += residuals.T @ by_residual + ones.T @ by_mass
+        noise += _noise(mass, total, variance, options.p)
+    found = {}
+    for name, values in moved.items():
+        centred = values - float(shares @ values)
+        found[name] = Influence(centred / classes, powers[name], noise / classes if name == CLASS_ERRORS[0] else None)
+    return found
+
+
+def _derivatives(mass: Floats, total: Floats, variance: Floats, p: float) -> tuple[Floats, Floats]:
+    """Of m |R/m|^p with respect to R and m, in every bin."""
+    from scipy.special import erf
+
+    full = mass > 0
+    gaps = np.abs(total) / np.where(full, mass, 1.0)
+    sign = np.where(variance > 0, erf(total / np.sqrt(np.where(variance > 0, variance, 1.0))), np.sign(total))
+    powers = np.where(gaps > 0, np.where(gaps > 0, gaps, 1.0) ** (p - 1), 1.0 if p == 1 else 0.0)
+    return np.where(full, p * powers * sign, 0.0), np.where(full, (1 - p) * powers * gaps, 0.0)
+
+
+def _noise(mass: Floats, total: Floats, variance: Floats, p: float) -> Floats:
+    """Σ_b m (E |R/m + noise|^p − |R/m|^p) for the noise that fewer rows add: its variance is f v/m² for f in FEWER."""
+    points, weights = np.polynomial.hermite_e.hermegauss(64)
+    full = mass > 0
+    mass, gaps = mass[full], (total[full] / mass[full])[:, None]
+    spread = (np.sqrt(variance[full]) / mass)[:, None]
+    weights = weights / weights.sum()
+    expected: list[Any] = [np.abs(gaps + np.sqrt(f) * spread * points) ** p @ weights for f in FEWER]
+    return np.array([mass @ (one - np.abs(gaps[:, 0]) ** p) for one in expected])
