@@ -13,7 +13,7 @@ from typing import Any
 
 from bpmcli.cli import console
 from bpmcli.cli.escape import markdown, printable
-from bpmcli.cli.measurement_tables import measurements, title
+from bpmcli.cli.measurement_tables import measurements, title, two_levels
 from bpmcli.cli.render import render
 
 Record = Mapping[str, Any]
@@ -101,6 +101,7 @@ def step_summary(records: Sequence[Record], failures: Sequence[Any], gates: Sequ
             "\n".join(f"- **{markdown(title(r))}**: {markdown(r['verdict']['sentence'])}" for r in verdicts) + "\n"
         )
     if records:
+        parts += [f"{sentence}\n" for sentence in {two_levels(record): None for record in records} if sentence]
         parts.append(render("markdown", measurements(records, brief=True), None))
     return "\n".join(parts) + "\n"
 

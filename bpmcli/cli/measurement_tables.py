@@ -58,7 +58,9 @@ def measurements(records: Sequence[Record], wide: bool = False, brief: bool = Fa
     lead = None if wide else lead or ("tce" if any("verdict" in r for r in records) else None)
     fields = _wide_fields(records, "name" if wide else "title", lead)
     rows = [[value(record) for value in fields.values()] for record in records]
-    return Table(list(fields), rows, f"calibration of {_target(records[0])}")
+    level = _level(records[0])
+    other = f"; {100 * level:g} % intervals" if level not in (None, USUAL_LEVEL) else ""
+    return Table(list(fields), rows, f"calibration of {_target(records[0])}{other}")
 
 
 def _wide_fields(records: Sequence[Record], verdict: str, lead: str | None) -> dict[str, Callable[[Record], Cell]]:
@@ -154,8 +156,28 @@ def _target(record: Record) -> str:
     return names.get(record["target"]) or f"the {record['target'].removeprefix('top-')} most probable classes"
 
 
+USUAL_LEVEL = 0.95
+
+
+def _level(record: Record) -> float | None:
+    """The level of the intervals in the table; None if there are none."""
+    return next((m["level"] for m in record["metrics"].values() if m.get("level")), None)
+
+
+def two_levels(record: Record) -> str:
+    """A sentence if the intervals in the table have another level than that of the verdict; otherwise empty."""
+    level = _level(record)
+    if level is None or "verdict" not in record or abs(level - record["verdict"]["level"]) < 1e-9:
+        return ""
+    one_end, verdict = 50 + 50 * level, 100 * record["verdict"]["level"]
+    return (
+        f"The table has {100 * level:g} % intervals: each end alone holds with a confidence of {one_end:g} %, which is "
+        f"what gates use. The verdict has a {verdict:g} % interval, which counts both ends together."
+    )
+
+
 def _one(record: Record, brief: bool) -> Table:
-    level = next((m["level"] for m in record["metrics"].values() if "level" in m), None)
+    level = _level(record)
     head = ["", "value"]
     head += [f"{100 * level:g} % low", "high"] if level else []
     head += ["noise floor", "95th percentile", "P-value"] if "noise_floor" in record else []
@@ -164,6 +186,7 @@ def _one(record: Record, brief: bool) -> Table:
     if "verdict" in record and not brief:
         heading += [record["verdict"]["sentence"], *record.get("disagreements", ())]
         heading += [record["class_check"]["sentence"]] if "class_check" in record else []
+        heading += [sentence] if (sentence := two_levels(record)) else []
         accent = accent_of(record["verdict"])
     return Table(head, rows, heading, accent)
 

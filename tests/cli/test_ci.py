@@ -215,3 +215,19 @@ def test_names_in_folded_diagrams_are_escaped(run, summary, tmp_path):
 def test_the_verdict_of_a_single_input_is_said_once(run, summary):
     run("metrics", OFF)
     assert summary.read_text().count("Over-confident: it says") == 1
+
+
+TWO_LEVELS = "The table has 90 % intervals: each end alone holds with a confidence of 95 %, which is what gates use."
+
+
+def test_the_two_intervals_are_told_apart(run, summary):
+    """The verdict has a 95 % interval, and the table has that of the gate."""
+    ran = run("metrics", OFF, "--pass-below", "tce=0.5")
+    assert TWO_LEVELS in ran.out
+    assert "The verdict has a 95 % interval" in ran.out
+    assert summary.read_text().count(TWO_LEVELS) == 1
+    assert TWO_LEVELS in run("metrics", OFF, "--pass-below", "tce=0.5", "-f", "markdown").out
+    for more in (("--gate-confidence", 0.975), ("-m", "tce"), ("-q",), ("-f", "csv")):
+        assert "each end alone" not in run("metrics", OFF, "--pass-below", "tce=0.5", *more).out
+    assert "; 90 % intervals\n" in run("metrics", GOOD, OFF, "-m", "tce", "--pass-below", "tce=0.5").out
+    assert "intervals" not in run("metrics", GOOD, OFF, "-m", "tce", "--interval", "0.95").out
