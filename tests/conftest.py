@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import time
@@ -35,6 +36,13 @@ def pytest_configure() -> None:
     with suppress(ModuleNotFoundError):  # benchmarks/findings_on.py runs tests on a version without these modules
         _judge_rows_once()
         _fit_curves_once()
+
+
+def pytest_collection_finish() -> None:
+    """Python searches for unused objects more rarely, and not among the modules and tests, which stay until the end."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 10)
 
 
 def _build_commands_once() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
+import sys
 import zipfile
 
 import numpy as np
@@ -126,31 +128,35 @@ def test_b05_absurd_options(params, tmp_path, arguments, codes):
     assert done.code in codes, done
 
 
-def test_b05_b11_a_store_that_does_not_answer(tmp_path):
+def test_b05_b11_a_store_that_does_not_answer(tmp_path, monkeypatch):
     pytest.importorskip("s3fs")
-    env = {
-        "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
-        "AWS_ACCESS_KEY_ID": "x",
-        "AWS_SECRET_ACCESS_KEY": "x",
-        "AWS_MAX_ATTEMPTS": "1",
-    }
-    done = tool("metrics", "s3://bucket/a.csv", cwd=tmp_path, env=env, seconds=90)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    done = tool("metrics", "s3://bucket/a.csv", cwd=tmp_path, seconds=90)
     assert done.code == 3, done
 
 
-@pytest.mark.parametrize("name", ["é🎉.csv", b"\xff.csv"])
+THREE_COMMANDS = """
+import os, sys
+from bpmcli.cli import main
+name = os.fsdecode(bytes.fromhex(sys.argv[1]))
+for argv in (["metrics", name, "-m", "ece"], *2 * [["apply", "p.json", name, "--output-dir", "out"]]):
+    if code := main(argv):
+        sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize("name", ["é🎉.csv".encode(), b"\xff.csv"], ids=["emoji", "not utf-8"])
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
 def test_b06_names_and_encodings(params, tmp_path, name, encoding):
-    import os
-
-    path = tmp_path / os.fsdecode(name)
-    path.write_text(CSV)
-    env = {"PYTHONIOENCODING": encoding}
-    for arguments in (["metrics", path.name, "-m", "ece"], ["apply", "p.json", path.name, "--output-dir", "out"]):
-        done = tool(*arguments, cwd=tmp_path, env=env)
-        assert done.code == 0, done
-        assert "internal error" not in done.err
-    assert "up to date" in tool("apply", "p.json", path.name, "--output-dir", "out", cwd=tmp_path, env=env).err
+    (tmp_path / os.fsdecode(name)).write_text(CSV)
+    argv, env = [sys.executable, "-c", THREE_COMMANDS, name.hex()], environment(PYTHONIOENCODING=encoding)
+    ran = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True)
+    assert ran.returncode == 0, ran
+    assert b"internal error" not in ran.stderr
+    assert b"up to date" in ran.stderr, "the second batch finds the record of the first"
 
 
 def test_b07_a_stray_byte_far_down(tmp_path):

@@ -79,20 +79,20 @@ def test_b02_one_long_list_does_not_widen_all(tmp_path):
     assert "Traceback" not in done.err
 
 
-def test_b02_an_archive_that_unpacks_to_a_gigabyte(tmp_path):
+def test_b02_an_archive_that_unpacks_to_half_a_gigabyte(tmp_path):
     header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "<U268435456", "fortran_order": False, "shape": ()})
+    np.lib.format.write_array_header_1_0(header, {"descr": "<U134217728", "fortran_order": False, "shape": ()})
     with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name, values in (("confidence", np.full(50, 0.7)), ("hit", np.arange(50) % 2)):
             with archive.open(f"{name}.npy", "w") as member:
                 np.lib.format.write_array(member, values)
         with archive.open("note.npy", "w") as member:
             member.write(header.getvalue())
-            for _ in range(1024):
+            for _ in range(512):
                 member.write(bytes(1 << 20))
     done = tool("metrics", "a.npz", "-m", "ece", cwd=tmp_path)
     assert done.code in (0, 3), done
-    assert done.megabytes < 1024
+    assert done.megabytes < 512
 
 
 def test_b02_endless_parameters_end(params, tmp_path):
@@ -172,8 +172,7 @@ def test_b03_a_fifo_without_a_writer_ends_with_sigterm(tmp_path):
 
 
 def test_b04_a_full_stderr_does_not_change_the_exit_code(tmp_path):
-    with open("/dev/full", "wb") as full:
-        assert tool("metrics", "nope.csv", cwd=tmp_path, stderr=full).code == 3
+    assert tool("metrics", "nope.csv", cwd=tmp_path, stderr="/dev/full").code == 3
 
 
 @pytest.mark.parametrize("module", ["bpmcli.errors", "typer", "numpy"])
