@@ -102,7 +102,10 @@ def test_fit_several_inputs(run):
 
 def test_all_hit_data_says_that_it_is(run):
     np.savez("hit.npz", confidence=np.linspace(0.5, 0.99, 100), hits=np.ones(100))
-    assert "all rows are hits" in run("fit", "hit.npz", "-o", "p.json").err
+    assert "all rows are correct" in run("fit", "hit.npz", "-o", "p.json").err
+    np.savez("event.npz", probs=np.linspace(0.01, 0.99, 100), labels=np.zeros(100, dtype=int))
+    for method in ("bpm", "beta"):
+        assert "all rows have y = 0" in run("fit", "event.npz", "--event", "--method", method, "-o", "p.json").err
 
 
 # ---------------------------------------------------------------- apply

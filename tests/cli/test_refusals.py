@@ -33,15 +33,15 @@ def write_rows(path: str, weights: np.ndarray, hits: np.ndarray | None = None) -
 
 @pytest.mark.parametrize("prior", ["beta", "logit-logit", "logflip-logflip"])
 @pytest.mark.parametrize("mode", ["--exact", "--summary"])
-@pytest.mark.parametrize("what", ["hits", "misses"])
+@pytest.mark.parametrize("what", ["correct", "wrong"])
 def test_weighted_rows_of_one_outcome_are_told(run: Run, prior: str, mode: str, what: str) -> None:
     for seed in range(3):  # sums of weights round up, down, or not at all
         weights = np.random.default_rng(seed).exponential(size=1000)
-        write_rows("w.parquet", weights, np.full(1000, what == "hits"))
+        write_rows("w.parquet", weights, np.full(1000, what == "correct"))
         ran = run("fit", "w.parquet", "--weight", "w", "--prior", prior, mode)
         document = json.loads(ran.out)
         assert f"all rows are {what}" in ran.err
-        assert document["sample"]["accuracy"] == (what == "hits")
+        assert document["sample"]["accuracy"] == (what == "correct")
         assert document["fit"]["evaluations"] == 1
 
 

@@ -1,4 +1,4 @@
-"""The average over shapes as a calibrator."""
+"""The calibrator of `bpm-averaged`: a Bayesian average over curve shapes (see `core.curves.averaged`)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,16 @@ from bpmcli.core.data.sample import Floats
 from bpmcli.errors import DataError
 
 SLOTS = 4
+"""Parameters of a component that has a formula: see `SLOTS` in `core.curves.averaged.shapes`."""
 
 
 @dataclass(frozen=True)
 class Averaged(Calibrator):
-    """Σ w_k g_k. `thetas` joins the parameters of all components: four per formula; shift, slopes, end for `bends`."""
+    """g = Σ w_k g_k, the weighted mean of the components' curves.
+
+    `thetas` holds the parameters of all components, one after the other: four for a shape with a formula, and shift,
+    slopes and (if there is one) ceiling for `bends`.
+    """
 
     shapes: tuple[str, ...]
     ends: tuple[str, ...]
@@ -33,7 +38,7 @@ class Averaged(Calibrator):
     """Knots of `bends`, in log-odds."""
     flat_log_odds: tuple[float, ...]
     flat_eta: tuple[float, ...]
-    """Replaces the average where it would fall: log-odds of the confidence, and of the calibrated confidence there."""
+    """Points that replace the average where it would fall: log-odds of the confidence, and calibrated log-odds."""
 
     def __post_init__(self) -> None:
         if unknown := {*self.shapes, *self.ends} - {*SHAPES, "bends", *ENDS}:
@@ -48,7 +53,7 @@ class Averaged(Calibrator):
             raise DataError("flat_log_odds and flat_eta of the averaged curve do not fit together", "fit again")
 
     def is_sound(self) -> bool:
-        """Load check: the curve does not fall either, neither at the points where components change nor between."""
+        """Load check: in addition, the curve does not fall at the points where a component bends, nor between them."""
         x = np.unique(np.concatenate([self.knots, self.flat_log_odds, np.linspace(-40.0, 40.0, 801), [-700.0, 700.0]]))
         g, miss = self(x)
         return super().is_sound() and bool(np.all(np.diff(g) >= -1e-9) and np.all(np.diff(miss) <= 1e-9))
@@ -87,7 +92,7 @@ def calibrator_of(curve: AveragedCurve) -> Averaged:
 
 
 def posterior_draws(rows: Rows, log_odds: Floats, runs: int, rng: np.random.Generator) -> Floats:
-    """Curves from the posterior, none of which decreases: see `curve_draws`."""
+    """Draws × log-odds: g of curves drawn from the posterior, none of which falls (see `curve_draws`)."""
     return curve_draws(rows.sample, log_odds, runs, rng)
 
 
@@ -96,7 +101,7 @@ def posterior_draws(rows: Rows, log_odds: Floats, runs: int, rng: np.random.Gene
     posterior_draws,
 )  # fmt: skip
 def fit(rows: Rows, options: FitOptions) -> Fitted:
-    """See `core.curves.averaged`; the report has the weights of the shapes and describes the curve in a sentence."""
+    """The averaged curve of these rows. The report has the weights of the shapes, and a sentence about the curve."""
     sample = rows.sample
     curve = fit_averaged(sample)
     report = {

@@ -32,14 +32,15 @@ TRACE = 1e-6
 """Uniform part of the unchanged distribution, so that no log loss is infinite."""
 
 STACK_VALUES = 1 << 21
-"""With more scores than this, floor, precisions and weights are fitted to evenly spaced rows."""
+"""With more scores than this, everything except the final linear maps is fitted to evenly spaced rows."""
 
 
 @dataclass(frozen=True)
 class AveragedMatrix(DistributionCalibrator):
-    """A weighted sum of the unchanged distribution, that after floor and temperature, and a linear map of the latter.
+    """A weighted mean of the unchanged distribution, the one after floor and temperature, and a linear map of that.
 
-    For two classes the curves of `linear.event_curve` are averaged in as well; `curve` is their common weight.
+    For two classes it also contains a curve, the mean of those in `linear.event_curve`. The weights are `unchanged`,
+    `scaled`, `linear` and `curve`.
 
     The table has one row for each class: its row of W (or its entry of a diagonal), its shift, and the coefficients of
     the functions ψ of `linear.forms`. All of them are zero at the identity map.
@@ -87,7 +88,7 @@ class AveragedMatrix(DistributionCalibrator):
         return mapped(logits, self.probabilities)
 
     def probabilities(self, x: Floats) -> Floats:
-        """The averaged probabilities of log-probabilities x (both classes × rows)."""
+        """The averaged probabilities, from log-probabilities x (both arrays are classes × rows)."""
         scaled, z = Start(self.floor, -math.log(self.temperature), self.uniform).scores(x)
         total = self._linear(z, scaled) if self.linear else np.zeros_like(x)
         if self.scaled:
@@ -103,7 +104,7 @@ class AveragedMatrix(DistributionCalibrator):
         return total
 
     def _linear(self, z: Floats, p: Floats) -> Floats:
-        """The linear map's share of the average, from z = log p (both classes × rows).
+        """The linear map's share of the average, from z = log p (both arrays are classes × rows).
 
         The same as `Form.map` and `softmax`, with fewer passes over the chunk.
         """
@@ -132,10 +133,11 @@ class AveragedMatrix(DistributionCalibrator):
     AveragedMatrix,
 )
 def fit(rows: Rows, options: FitOptions) -> Fitted:
-    """Floor and temperature, then components with priors centred on the identity, weighted by five-fold likelihood.
+    """Fits floor and temperature, then the components, then their weights, by five-fold cross-validated likelihood.
 
-    See `linear.floor`, `linear.components`, `linear.event_curve` and `linear.stack` for the steps. The fit
-    is deterministic: its folds depend only on the content of the rows.
+    The priors of the components are centred on the identity. See `linear.floor`, `linear.components`,
+    `linear.event_curve` and `linear.stack` for the steps. The folds depend only on the content of the rows, so the same
+    rows in another order give the same fit.
     """
     table = TrainingRows.of(rows, "averaged-matrix")
     step = max(1, -(-table.x.size // STACK_VALUES))
@@ -175,7 +177,7 @@ def _weights(
 def _calibrator(
     start: Start, linear: list[LinearComponent], weights: Floats, curves: Sequence[EventCurve]
 ) -> AveragedMatrix:
-    """The linear components become one map, with the average of their parameters: one product at `apply`."""
+    """The linear components are joined to one map with their averaged parameters, so that `apply` needs one product."""
     own, others = weights[2 : 2 + len(linear)], weights[2 + len(linear) :]
     share, curved = float(own.sum()), float(others.sum())
     table = np.zeros((linear[-1].form.classes, linear[-1].form.columns))

@@ -25,7 +25,7 @@ DRAWS = 4000
 
 
 class Band(NamedTuple):
-    """Pointwise limits of g at the grid's confidences."""
+    """Limits of the calibration curve g, one pair for each confidence."""
 
     level: float
     source: str
@@ -45,9 +45,11 @@ def curve_band(
     runs: int = RESAMPLES,
     seed: int = 0,
 ) -> Band:
-    """Pointwise percentiles at every confidence of the grid, around the curve that was fitted to these rows.
+    """A band around the curve that was fitted to these rows: limits at every confidence of GRID.
 
-    Without a posterior they come from `runs` refits to resamples, corrected for bias.
+    The limits are percentiles of curves drawn from the posterior, or, for a method without a posterior, of `runs`
+    curves fitted to resamples, corrected for bias (Efron 1987). Raises FitError if fewer than half of the resamples
+    can be fitted.
     """
     entry = method_named(method)
     if entry.needs_distribution:
@@ -79,5 +81,8 @@ def curve_band(
 
 
 def _rising(low: Floats, high: Floats) -> tuple[list[float], list[float]]:
-    """The narrowest band around these limits that does not fall, because the curve does not fall either."""
+    """The narrowest band around these limits whose limits do not fall.
+
+    Most curves do not fall. For those that may (histogram, spline, platt), this can only widen the band.
+    """
     return np.minimum.accumulate(low[::-1])[::-1].tolist(), np.maximum.accumulate(high).tolist()

@@ -24,7 +24,7 @@ LARGEST = 1e100
 
 LEAST = 1e-15
 """No probability that a calibrator returns falls below this, so a wrong label costs at most 34.5 nats and never an
-infinite log loss. It is the smallest round number that float64 can still subtract from 1."""
+infinite log loss. In float64, 1 − 1e-15 still differs from 1."""
 
 PROBES = np.concatenate([np.linspace(-40.0, 40.0, 81), [-700.0, 700.0]])
 """Log-odds at which loaded parameters are tried out."""

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bpmcli.core.calibrators.base import Calibrator
+from bpmcli.core.calibrators.histogram import one_outcome
 from bpmcli.core.calibrators.registry import FitOptions, Fitted, method
 from bpmcli.core.curves.bpm import fit_bpm
 from bpmcli.core.curves.families import BETA, FAMILIES, Curve, Pair, family_named
-from bpmcli.core.data.notices import notice
 from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import Floats, sigmoid_pair
 from bpmcli.core.metrics.definitions import tce_of_fit
@@ -78,10 +78,7 @@ def fit(rows: Rows, options: FitOptions) -> Fitted:
         "density": {k: details[k] for k in ("density", "a1", "a2") if k in details},
         "tce": {"p": wanted.p, "value": tce.value},
     }
-    notices = tce.notices
-    if sample.one_outcome:
-        notices += (notice("one-outcome", what=sample.one_outcome),)
-    return Fitted(Bpm(found.curve), report, notices)
+    return Fitted(Bpm(found.curve), report, tce.notices + one_outcome(rows))
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ from bpmcli.core.calibrators.registry import FitOptions, Fitted, method
 from bpmcli.core.data.rows import Rows
 
 STRENGTH = 1e-3
-"""λ and μ of the penalty, the default of the authors' package as probmetrics calls it."""
+"""λ and μ of the penalty."""
 
 
 @dataclass(frozen=True)
 class Dirichlet(Affine):
-    """softmax(A log p + shifts): the posterior of the class if the p of each class follow a Dirichlet distribution."""
+    """softmax(A log p + b): the probability of each class given p, if p has a Dirichlet distribution in every class."""
 
     matrix: tuple[tuple[float, ...], ...]
     shifts: tuple[float, ...]
@@ -26,7 +26,7 @@ class Dirichlet(Affine):
 
 @method("dirichlet", "a full matrix, penalised off its diagonal", "Kull et al. 2019, NeurIPS", Dirichlet)
 def fit_dirichlet(rows: Rows, options: FitOptions) -> Fitted:
-    """min of the mean log loss + λ Σ_{i≠j} A_ij² + μ Σ b_i², λ = μ = 0.001 (ODIR)."""
+    """min over A and b of the mean log loss + λ Σ_{i≠j} A_ij² + μ Σ b_i² (ODIR), with λ = μ = 0.001."""
     table = TrainingRows.of(rows, "dirichlet")
     form = Form(table.classes, matrix=True)
     tau = np.full(form.size, 2.0 * STRENGTH * table.n)

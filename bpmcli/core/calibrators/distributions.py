@@ -1,4 +1,4 @@
-"""A calibrated confidence put back into the whole distribution."""
+"""Whole calibrated distributions, from a calibrator of the confidence or of all classes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ TRACE = 1e-12
 """Two probabilities whose ratio is this close to 1 are a tie: rounding alone can separate them."""
 
 LEAD = 1e-6
-"""Where the predicted class has to be put back on top, its probability is larger than the next one by this share: too
-little to matter, and enough to stay on top when the numbers are read as float32."""
+"""A predicted class that has to be put back on top gets a probability larger by this share than the next one: too
+little to matter, and enough to stay on top in float32."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ def calibrate_distributions(
     confidence is raised only where g(ŝ) < 1/K, which no distribution with this class on top can have. The result of a
     whole-distribution calibrator is changed as little as possible (see `keep_class`).
 
-    No calibrated probability is below LEAST, and g(ŝ) keeps the distance of the spread's floor from 0 and 1, so that
-    no label costs an infinite log loss. Only the identity leaves probabilities of 0 as they are.
+    No calibrated probability is below LEAST, and g(ŝ) stays at least the spread's floor away from 0 and 1, so that no
+    label costs an infinite log loss. Only the identity leaves probabilities of 0 as they are.
     """
     if isinstance(calibrator, DistributionCalibrator):
         probs = np.maximum(np.exp(calibrator.distributions(logits)), LEAST)
@@ -70,11 +70,11 @@ def with_class_kept(probs: Floats, predictions: Ints, allow_argmax_change: bool)
 
 
 def keep_class(probs: Floats, predictions: Ints) -> Floats:
-    """The closest distributions with the predicted class on top, in the Kullback–Leibler sense and in squares.
+    """The closest distributions with the predicted class on top, by Kullback–Leibler divergence and squared distance.
 
-    The classes above the predicted one come down to a common level, together with every further class that this level
-    falls below. What they lose goes to the predicted class, which ends LEAD above the level. All others keep their
-    probability. benchmarks/class_kept.py compares the log loss of other ways; none is lower.
+    The classes above the predicted one are lowered to a common level, and so is every other class that would then be
+    above this level. What they lose goes to the predicted class, which ends LEAD above the level. All others keep their
+    probability. benchmarks/class_kept.py compares other ways to keep the class; none has a lower log loss.
     """
     rows = np.arange(probs.shape[0])
     own = probs[rows, predictions]

@@ -29,7 +29,7 @@ NAMED = 5
 
 
 class Grouping(NamedTuple):
-    """What makes a group."""
+    """What defines the groups, and how many rows a group needs for a calibrator of its own."""
 
     kind: str
     column: str | None = None
@@ -104,7 +104,8 @@ def group_keys(rows: Rows, grouping: Grouping) -> np.ndarray | Categorical:
 def fit_groups(method: str, rows: Rows, options: FitOptions, grouping: Grouping) -> GroupFit:
     """A fit to every group of at least `minimum` rows, and one to all rows.
 
-    With `--marginal` a group is a class k against the rest, and its correct rows are those whose true class is k.
+    With `--marginal` a group is a class k against the rest. Its correct rows are those whose true class is k, and there
+    must be at least `minimum` of these.
     """
     if grouping.kind == MARGINAL:
         if method_named(method).needs_distribution:

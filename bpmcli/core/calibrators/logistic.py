@@ -8,17 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from bpmcli.core.calibrators.base import Calibrator
-from bpmcli.core.calibrators.histogram import one_point
+from bpmcli.core.calibrators.histogram import one_outcome, one_point
 from bpmcli.core.calibrators.registry import FitOptions, Fitted, method
 from bpmcli.core.curves.bpm import BOX
 from bpmcli.core.curves.families import BETA, FAMILIES, Curve, Family, Pair
 from bpmcli.core.curves.solve import Minimum, Objective, minimise
 from bpmcli.core.data.notices import Notice, notice
 from bpmcli.core.data.rows import Rows
-from bpmcli.core.data.sample import Floats, Sample, sigmoid_pair
+from bpmcli.core.data.sample import Floats, sigmoid_pair
 
 COARSE = 1000
-"""A much larger sample is first fitted on this many groups of its cells; then two or three steps are left."""
+"""A sample with more than ten times as many cells is first fitted on this many groups of cells. From there, two or
+three steps are left."""
 
 PRIOR_SD = 2.0
 """Standard deviation of the prior. It is wide: fitted curves of real models differ from the identity by 0.3 to 0.5."""
@@ -70,7 +71,7 @@ def fit_platt(rows: Rows, options: FitOptions) -> Fitted:
     x, free = (sample.log_odds - centre) / spread, np.full(2, BOX)
     found = _maximum_likelihood(FAMILIES["logit-logit"], x, positives, negatives, start, -free, free)
     b, a = found.x.tolist()
-    return Fitted(Platt(a / spread, b - a * centre / spread), _report(found), _flat_notices(sample))
+    return Fitted(Platt(a / spread, b - a * centre / spread), _report(found), _flat_notices(rows))
 
 
 @method("beta", "logistic regression on log s and log(1 - s)", "Kull et al. 2017, AISTATS", Beta)
@@ -78,12 +79,13 @@ def fit_beta(rows: Rows, options: FitOptions) -> Fitted:
     """Bernoulli maximum likelihood over a, b ≥ 0 and c ("abm").
 
     If all confidences are equal, or all rows correct or all wrong, the curve is flat at the accuracy (1/(N+2) away
-    from 0 and 1). If every wrong row lies below every correct row, the likelihood has no maximum: the priors
-    a, b ~ N(1, 2²) and c ~ N(0, 2²) are added, and a notice says so.
+    from 0 and 1). If no wrong row has a higher confidence than any correct row, the likelihood has no
+    maximum: the priors a, b ~ N(1, 2²) and c ~ N(0, 2²) are added, and a notice says so. The same is done if the
+    solver does not converge.
     """
     sample = rows.sample
     misses = sample.mass - sample.hits
-    notices = _flat_notices(sample)
+    notices = _flat_notices(rows)
     one = sample.one_outcome is not None
     flat = np.array([0.0, 0.0, math.log((float(misses.sum()) + one) / (float(sample.hits.sum()) + one))])
     if notices:
@@ -116,11 +118,9 @@ def _with_prior(objective: Objective, centre: Floats, rows: float) -> Objective:
     return penalised
 
 
-def _flat_notices(sample: Sample) -> tuple[Notice, ...]:
+def _flat_notices(rows: Rows) -> tuple[Notice, ...]:
     """The reason why only a flat curve can be fitted, if there is one."""
-    if sample.one_outcome:
-        return (notice("one-outcome", what=sample.one_outcome),)
-    return one_point(sample)
+    return one_outcome(rows) or one_point(rows.sample)
 
 
 def _report(found: Minimum) -> dict[str, float | int]:

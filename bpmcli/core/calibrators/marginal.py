@@ -14,7 +14,7 @@ from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, Ints
 from bpmcli.errors import DataError
 
 POOLED_ROWS = 1_000_000
-"""The pooled curve is fitted to at most this many pairs of row and class, taken at even steps."""
+"""The pooled curve is fitted to about this many pairs of row and class: all classes of evenly spaced rows."""
 
 
 def one_vs_rest(logits: Floats, log_odds: Floats, predictions: Ints) -> Floats:
@@ -41,7 +41,7 @@ def class_rows(rows: Rows) -> Iterator[tuple[int, Rows]]:
 
 
 def pooled_rows(rows: Rows) -> Rows:
-    """The rows of all classes together."""
+    """The rows of `class_rows` for all classes together, thinned to about POOLED_ROWS."""
     step = -(-rows.n * (1 if rows.logits is None else rows.logits.shape[1]) // POOLED_ROWS)
     few = rows.take(np.arange(0, rows.n, step))
     x, labels = _checked(few)
@@ -52,7 +52,7 @@ def pooled_rows(rows: Rows) -> Rows:
 def calibrate_marginals(
     curve_of: Callable[[str], Calibrator], rows: Rows, allow_argmax_change: bool = False, floor: float = 0.0
 ) -> CalibratedDistributions:
-    """Every class calibrated by its own curve, divided by the sum; the predicted class stays on top by default.
+    """Every class calibrated by its own curve and divided by the sum. By default the predicted class stays on top.
 
     No curve gives less than floor/K (see `Spread`) or LEAST, so that no label costs an infinite log loss.
     """

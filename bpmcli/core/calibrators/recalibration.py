@@ -18,7 +18,7 @@ from bpmcli.errors import DataError
 
 
 class Recalibrated(NamedTuple):
-    """Calibrated rows. Scores of one column are `score` and its complement, scores of all classes are `probs`."""
+    """Calibrated rows: `score` and its complement if a row has one score, `probs` if it has those of all classes."""
 
     confidence: Floats
     """The probability of the predicted class, or of y = 1 if the target is the event."""
@@ -44,7 +44,7 @@ class Recalibration(NamedTuple):
     spread: Spread = IN_PROPORTION
     allow_argmax_change: bool = False
     exact: bool = False
-    """Write single scores as log-odds, which do not round to 0 or 1 as probabilities do."""
+    """True if log-odds are written. They never round to 0 or 1, so g is not kept away from 0 and 1 by LEAST."""
 
     def __call__(self, rows: Rows, binary: bool) -> Recalibrated:
         """The calibrated rows, in the same order. `binary`: each row has one score, P(y = 1)."""
@@ -88,7 +88,7 @@ class Recalibration(NamedTuple):
         return self._of_positive_class(g, miss, rows)
 
     def _of_positive_class(self, g: Floats, miss: Floats, rows: Rows) -> Recalibrated:
-        """P(y = 1) from the confidence g of the predicted class, which crosses one half only if that is allowed."""
+        """P(y = 1) from the confidence g of the predicted class, which falls below one half only if that is allowed."""
         assert rows.predictions is not None
         positive = rows.predictions == 1
         crossed = int(np.count_nonzero(g < 0.5))

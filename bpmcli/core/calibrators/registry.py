@@ -32,8 +32,11 @@ class FitOptions:
     """Options of `fit` that a method may use."""
 
     metrics: MetricOptions = field(default_factory=MetricOptions)
+    """Binnings and variant of bpm, and the p of its error."""
     optimizer: str = "newton"
+    """`newton` or, as in the paper, `nelder-mead` (bpm)."""
     n_bins: int = 15
+    """Bins of histogram."""
     prior: str = BETA.name
     """Curve family of bpm."""
 
@@ -66,7 +69,7 @@ METHODS: dict[str, Method] = {}
 def method(
     name: str, summary: str, reference: str, calibrator: type[Calibrator], draws: Draws | None = None
 ) -> Callable[[Fit], Fit]:
-    """Register a fit function under its command-line name."""
+    """Decorator that registers a fit function under its command-line name."""
 
     def register(fit: Fit) -> Fit:
         METHODS[name] = Method(name, summary, reference, calibrator, fit, draws)
@@ -76,7 +79,8 @@ def method(
 
 
 def method_named(name: str) -> Method:
-    """The entry, or a usage error that lists the known names. `bpm:FAMILY` is bpm with that curve family.
+    """The entry of this name; raises UsageError, which lists the names, if there is none. `bpm:FAMILY` is bpm with that
+    curve family.
 
     Capitals, underscores and unambiguous abbreviations are understood: `bpm_averaged`, `temp`.
     """
@@ -94,10 +98,13 @@ def method_named(name: str) -> Method:
 
 
 def fit_calibrator(name: str, rows: Rows, options: FitOptions | None = None) -> Fitted:
-    """The calibrator of this method fitted to rows, with a report of the fit and notices.
+    """The calibrator of a method, fitted to rows, with a report of the fit and notices.
 
-    `METHODS` lists the methods. Raises UsageError for an unknown name, DataError if the rows lack the scores of all
-    classes and the method needs them, and FitError if the rows do not allow a trustworthy fit.
+    `.calibrator(log_odds)` returns (g, 1 − g); a whole-distribution calibrator also has `log_probabilities(logits)`.
+    `METHODS` lists the methods, with formula and reference in `METHODS[name].fit.__doc__` and `.reference`.
+
+    Raises UsageError for an unknown name, DataError if the method needs the scores of all classes and the rows do not
+    have them, and FitError if the rows do not allow a trustworthy fit.
 
     >>> import numpy as np
     >>> from bpmcli import Rows, fit_calibrator
@@ -118,7 +125,7 @@ def fit_calibrator(name: str, rows: Rows, options: FitOptions | None = None) -> 
 
 
 def with_distributions(rows: Rows) -> Rows:
-    """Rows of P(y = 1) as rows of two classes, with logits (0, x); other rows as they are."""
+    """Rows of P(y = 1) with log-odds x become rows of two classes with logits (0, x); other rows stay as they are."""
     if rows.target != EVENT or isinstance(rows, SummarisedRows):
         return rows
     logits = np.stack([np.zeros(rows.n), rows.log_odds], axis=1)

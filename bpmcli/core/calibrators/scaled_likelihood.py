@@ -53,7 +53,7 @@ class ScaledLikelihood(NamedTuple):
     margin: Floats
     """The logit of the true class minus the largest logit."""
     lead: float
-    """By how much the true class's logit exceeds the mean of the classes that are present, on average."""
+    """The mean over rows of the true class's logit minus the mean logit of the classes that are not -inf."""
     bounded: bool
     """Some logits are -inf or extreme, so scaled logits need a lower bound."""
     floor: float
@@ -188,7 +188,7 @@ def _mean(values: Floats, weights: Floats | None) -> float:
 
 
 def _chunks(logits: Floats) -> Iterator[tuple[slice, Floats]]:
-    """Some rows at a time, classes first: sums over the classes then run over whole vectors."""
+    """Some rows at a time, classes first, so that sums over the classes are sums of whole vectors."""
     step = max(1, CHUNK_VALUES // logits.shape[1])
     for start in range(0, logits.shape[0], step):
         rows = slice(start, min(start + step, logits.shape[0]))
@@ -225,7 +225,7 @@ def best_temperature(likelihood: ScaledLikelihood, prior_sd: float | None = None
 
     root = _root(at)
     raw, best = at(0.0), at(root)
-    curved = best.bend > 0.0  # not at the end of the search, where the likelihood is flat
+    curved = best.bend > 0.0  # False at the end of the search range, where the likelihood is flat
     # From 1e-8 away, one more Newton step is exact.
     t = math.exp((best.slope / best.bend if curved else 0.0) - root)
     error = {"standard_error": t / math.sqrt(best.bend * likelihood.effective_n)} if curved else {}
@@ -243,11 +243,11 @@ def best_temperature(likelihood: ScaledLikelihood, prior_sd: float | None = None
 
 
 def _root(at: Callable[[float], LikelihoodPass]) -> float:
-    """The τ = −log T at which the slope is zero; the farthest one searched if it is zero nowhere."""
+    """The τ = −log T at which the slope is zero, or the end of the search range if it is zero nowhere."""
     from scipy.optimize import brentq
 
     start = at(0.0)
-    # Newton's step, somewhat lengthened, mostly lands beyond the root; otherwise the steps grow.
+    # A Newton step lengthened by a quarter mostly ends beyond the root; if not, longer steps follow.
     step = -start.slope / max(abs(start.bend), abs(start.slope), 1e-300)
     if step == 0.0:
         return 0.0

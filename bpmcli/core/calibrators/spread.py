@@ -21,7 +21,7 @@ PRIOR_SD = 0.7
 
 STEPS = 100
 CLOSE = 3e-5
-"""The search ends with a relative step smaller than this; the error that remains is about its cube."""
+"""The search ends when a relative step is smaller than this; the remaining error is about its cube."""
 
 SMALLEST_REST = 1e-15
 """Smaller differences cannot be told from rounding after 1 is subtracted."""
@@ -84,8 +84,8 @@ def at_row_temperature(logits: Floats, predictions: Ints, g: Floats, miss: Float
 def _row_sharpness(gaps: Floats, target: Floats) -> Floats:
     """β of every row. Each row stops by itself, so its result does not depend on the rows beside it.
 
-    Steps solve the equation to second order. Where that has no solution, a Newton step is taken: for a convex function
-    it ends at or below the solution, however far away it began.
+    Each step solves the equation to second order. If that has no solution, it is a Newton step, which for a convex,
+    falling function ends at or below the solution.
     """
     beta, rows = np.ones(target.size), np.arange(target.size)
     terms = np.empty(gaps.shape)

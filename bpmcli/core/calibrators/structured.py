@@ -23,7 +23,7 @@ REFERENCE = "Berta et al. 2025, arXiv 2511.03685"
 
 @dataclass(frozen=True)
 class Structured(Affine):
-    """The common first step: X = log((1 − m)·softmax(x/T) + m/K)."""
+    """The first step of both methods: X = log((1 − m)·softmax(x/T) + m/K), with m = `uniform`."""
 
     temperature: float
     uniform: float

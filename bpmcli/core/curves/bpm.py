@@ -130,7 +130,7 @@ def _special_case(
         return Minimum(np.empty(0), f(np.ones(1))[0], 1, True), "none", ()
     if sample.one_outcome:
         # The optimum is a limit of many curves; the flat curve is the simplest that reaches it.
-        flat = _flat(family, FLAT if sample.one_outcome == "hits" else -FLAT)
+        flat = _flat(family, FLAT if sample.one_outcome == "correct" else -FLAT)
         return Minimum(flat, f(flat)[0], 1, True), optimizer, ()
     return None, optimizer, ()
 

@@ -83,8 +83,8 @@ TEXTS: dict[str, tuple[str, str]] = {
         "check that labels and scores belong to the same rows",
     ),
     "one-outcome": (
-        "all rows are {what}; only a flat curve can be fitted",
-        "fit on rows with both correct and wrong predictions",
+        "all rows {what}; only a flat curve can be fitted",
+        "fit on rows with both outcomes",
     ),
     "density-empirical": (
         "no Beta distribution has the mean and variance of these confidences (the variance {variance}); "

@@ -117,16 +117,16 @@ class Sample(Record):
     @cached_property
     def accuracy(self) -> float:
         # Sums of weights may exceed the total by rounding.
-        return 1.0 if self.one_outcome == "hits" else min(float(np.sum(self.in_any_order.hits)) / self.n, 1.0)
+        return 1.0 if self.one_outcome == "correct" else min(float(np.sum(self.in_any_order.hits)) / self.n, 1.0)
 
     @cached_property
     def one_outcome(self) -> str | None:
-        """`hits` if all rows are correct, `misses` if all are wrong. Tested cell by cell, because sums are rounded."""
+        """`correct` if all rows are, `wrong` if all are; otherwise None. Tested by cell, because sums are rounded."""
         terms = self.in_any_order
         if not terms.hits.any():
-            return "misses"
+            return "wrong"
         least = 1.0 if terms.mass is None else terms.mass * (1.0 - 1e-14)
-        return "hits" if bool((terms.hits >= least).all()) else None
+        return "correct" if bool((terms.hits >= least).all()) else None
 
     @cached_property
     def mean_confidence(self) -> float:

@@ -197,7 +197,7 @@ def accuracy(sample: Sample, options: MetricOptions) -> Measured:
 def auroc(sample: Sample, options: MetricOptions) -> Measured:
     """P(ŝ of a correct row > ŝ of a wrong row) + ½ P(they are equal). It judges their order only."""
     if sample.one_outcome:
-        return Measured(None, why_missing=f"all rows are {'correct' if sample.one_outcome == 'hits' else 'wrong'}")
+        return Measured(None, why_missing=f"all rows are {sample.one_outcome}")
     misses = np.maximum(sample.mass - sample.hits, 0.0)
     below = np.cumsum(misses) - misses / 2
     return Measured(float(sample.hits @ below) / (float(sample.hits.sum()) * float(misses.sum())))

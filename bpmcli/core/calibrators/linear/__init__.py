@@ -1,1 +1,1 @@
-"""Shared by the calibrators whose map is linear in its parameters: rows, likelihood, minimum, components and stack."""
+"""What the calibrators whose map is linear in its parameters have in common: rows, likelihood, solver, components."""

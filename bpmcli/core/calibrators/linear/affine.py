@@ -38,7 +38,7 @@ class Affine(DistributionCalibrator):
         return int(self._map[1].size)
 
     def prepared(self, x: Floats) -> Floats:
-        """What the map is applied to, from log-probabilities (both classes × rows)."""
+        """What the map is applied to, from log-probabilities (both arrays are classes × rows)."""
         return x
 
     def log_probabilities(self, logits: Floats) -> Floats:
@@ -54,7 +54,7 @@ class Affine(DistributionCalibrator):
 
 
 def fit_affine(table: TrainingRows, form: Form, tau: Floats) -> tuple[Floats, Floats, dict[str, Any]]:
-    """Slopes (diagonal or matrix) and shifts with the lowest penalised loss, and how the fit went."""
+    """Slopes (diagonal or matrix) and shifts that minimise the log loss + ½ Σ τ θ², and a report of the fit."""
     likelihood = Likelihood(Chunks(table, kept=True), form)
     lost = -table.x[table.labels, np.arange(table.rows)]
     raw = float(lost.sum() if table.weights is None else lost @ table.weights)

@@ -1,4 +1,4 @@
-"""The linear components of the averaged matrix: firm and loose penalties, and one with bent log-probabilities.
+"""The linear components of `averaged-matrix`: `firm`, `loose` and `shaped`.
 
 Priors are centred on the identity map. `firm` and `loose` have fixed precisions 2λK (shifts and diagonal) and 2λK(K−1)
 (the rest of the matrix), λ = 1 and 0.1; λ = 1 is structured matrix scaling. `shaped` adds the functions ψ; the
@@ -18,7 +18,7 @@ from bpmcli.core.calibrators.linear.table import TrainingRows
 from bpmcli.core.data.sample import Floats
 
 FULL_CLASSES = 128
-"""With more classes W is a diagonal: the prior leaves next to nothing of K² entries, and they make a pass slow."""
+"""With more classes W is a diagonal: the prior would make nearly all of the K² entries vanish, and they take time."""
 
 FIRM, LOOSE, SHAPED = 1.0, 0.1, 0.3
 SHARED_PRECISION = 100.0
@@ -29,7 +29,8 @@ PSEUDO_PARAMETERS = 1.0
 """Weight of a block's prior precision in MacKay's update, counted in parameters."""
 
 TOLERANCE = 0.05
-"""Tolerance of the gradient, where the Hessian is near the identity: it costs a few tenths of a nat in all."""
+"""The solver stops at a gradient of this size, in coordinates in which the Hessian is near the identity. That costs a
+few tenths of a nat in all."""
 
 
 def precisions(form: Form, strength: float) -> Floats:
@@ -44,7 +45,7 @@ def precisions(form: Form, strength: float) -> Floats:
 
 @dataclass(frozen=True)
 class LinearComponent:
-    """A fitted map with the precisions of its prior, and the Hessian's blocks for later fits nearby."""
+    """A fitted map, the precisions τ of its prior, and blocks of the Hessian, which speed up fits to similar rows."""
 
     name: str
     form: Form
@@ -53,7 +54,7 @@ class LinearComponent:
     blocks: tuple[Floats, Floats]
 
     def refitted(self, chunks: Chunks, share: float) -> LinearComponent:
-        """The same prior on other rows, which hold `share` times the weight of the first ones."""
+        """A fit to other rows with the same prior. They have `share` times the total weight of the first rows."""
         scale = Preconditioner.of((self.blocks[0] * share, self.blocks[1] * share), self.form, self.tau)
         found = lbfgs(Likelihood(chunks, self.form), self.tau, self.theta, TOLERANCE, scale)
         return replace(self, theta=found.theta)
@@ -82,7 +83,7 @@ def fit_components(table: TrainingRows, chunks: Chunks) -> list[LinearComponent]
 
 
 def _shaped(linear: LinearComponent, chunks: Chunks) -> LinearComponent:
-    """The `shaped` component: starts at a fitted linear component, with two rounds of MacKay's update."""
+    """The `shaped` component: begins at a fitted component without ψ, and makes two rounds of MacKay's update."""
     form = Form(linear.form.classes, linear.form.matrix, FUNCTIONS)
     theta = np.zeros(form.size)
     own = theta[: form.classes * form.columns].reshape(form.classes, form.columns)

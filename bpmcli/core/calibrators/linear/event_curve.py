@@ -23,7 +23,8 @@ from bpmcli.core.data.sample import BARE_LIMIT, Floats, sample_from_log_odds, si
 CURVES = ("curve", "quadratic")
 
 GRID = BARE_LIMIT * np.sinh(np.linspace(-4.0, 4.0, 129)) / np.sinh(4.0)
-"""Steps of 0.1 at log-odds of 0, a sixteenth of the log-odds far away. Points where a curve bends are added."""
+"""Log-odds of the points: steps of about 0.1 near 0, growing to a sixteenth of the log-odds. The points where a curve
+bends are added."""
 
 IDENTITY = np.array([0.0, 1.0, 0.0])
 PRECISION = 0.01
@@ -54,7 +55,7 @@ class EventCurve(NamedTuple):
 
 
 def fit_curves(table: TrainingRows, start: Start) -> tuple[EventCurve, EventCurve]:
-    """The curves of CURVES."""
+    """The curves that CURVES names."""
     return fit_averaged_curve(table), fit_quadratic(table, start)
 
 
@@ -82,7 +83,7 @@ def fit_averaged_curve(table: TrainingRows) -> EventCurve:
 
 
 def fit_quadratic(table: TrainingRows, start: Start) -> EventCurve:
-    """η = a + b X + c X²/10 by its posterior mode, with X after floor and temperature; Newton's method."""
+    """η = a + b X + c X²/10 at the posterior mode, with X after floor and temperature, by Newton's method."""
     features, y = _features(table.x, start), (table.labels == 1).astype(np.float64)
     w = np.ones(y.size) if table.weights is None else table.weights
     sign = 2.0 * y - 1.0

@@ -3,7 +3,8 @@
     x = log((1 − ε) P + ε/K),    X = log((1 − m) softmax(a x) + m/K)
 
 Decision trees, nearest neighbours and naive Bayes give probabilities of (nearly) 0, which no linear map of logarithms
-can repair. ε is chosen from a short list by likelihood, and log a has the prior N(0, 1).
+can repair. ε is chosen from a short list by likelihood. a = 1/T is the inverse temperature, and log a has the prior
+N(0, 1). m is a small uniform share, so that X stays finite.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from bpmcli.core.data.sample import Floats
 
 FLOORS = (0.0, 1e-8, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1)
 GAIN = 1.0
-"""Nats by which a positive floor must raise the likelihood."""
+"""A positive floor must raise the log-posterior by at least this many nats."""
 
 MOST_UNIFORM = 0.002
 """m = 1/(n + 1), but no more than this: with 50 rows, 1/51 would spoil an accurate model."""
@@ -69,7 +70,7 @@ def floored(x: Floats, floor: float) -> Floats:
 
 
 def fit_start(table: TrainingRows, n: float) -> Start:
-    """ε and a with the highest posterior; `n` rows in all decide about m."""
+    """ε and log a with the highest posterior, and m, which depends on the number `n` of all rows."""
     best, found, t = math.inf, (0.0, 0.0), 0.0
     for floor in FLOORS:
         t, value = fit_inverse_temperature(table, floor, t)

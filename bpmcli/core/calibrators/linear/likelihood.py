@@ -14,8 +14,8 @@ HESSIAN_VALUES = 1 << 19
 """Products of probability and feature per chunk while the Hessian is summed."""
 
 BLOCK_PRODUCTS = 1 << 27
-"""Beyond this many products, evenly spaced rows stand for all in the Hessian's blocks, which guide the solver and the
-precisions of the averaged matrix."""
+"""If they take more products than this, the Hessian's blocks are estimated from evenly spaced rows. They need not be
+exact: they set the scale of the solver's steps, and enter the precisions of `averaged-matrix`."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Likelihood:
     def blocks(self, theta: Floats, products: int = BLOCK_PRODUCTS) -> tuple[Floats, Floats]:
         """The Hessian's diagonal blocks, without the penalty: one for each class, and one for c.
 
-        Where that would take more than `products` products, evenly spaced rows stand for all.
+        If that would take more than `products` products, they are estimated from evenly spaced rows.
         """
         form = self.form
         table = form.effective(theta)

@@ -11,7 +11,7 @@ from bpmcli.core.calibrators.linear.likelihood import Likelihood
 from bpmcli.core.data.sample import Floats
 
 NEWTON_MATRIX, NEWTON_DIAGONAL = 700, 100
-"""Up to this many parameters a few Newton steps cost less than the last digits cost L-BFGS."""
+"""Up to this many parameters, Newton's method finds the last digits sooner than L-BFGS."""
 
 ENOUGH = 1e-3
 """For L-BFGS alone: the gradient in coordinates where a parameter's standard deviation is about 1. The result is
@@ -21,7 +21,8 @@ GUIDING_PRODUCTS = 1 << 26
 """How many products the Hessian's blocks may take where they only set the scale of the solver's steps."""
 
 TRIANGULAR = 16
-"""From this many rows on, an inverse that uses the zeros is faster, although it is called once for each class."""
+"""For matrices of at least this size, an inverse that makes use of the zeros is faster, although it must be called once
+for each class."""
 
 CAUTION = 1e-3
 """The smallest curvature per row that is assumed when the first steps are scaled."""
@@ -37,7 +38,7 @@ class PenalisedMinimum(NamedTuple):
 
 
 def minimise_penalised(likelihood: Likelihood, tau: Floats, rows: int, tolerance: float = 1e-7) -> PenalisedMinimum:
-    """From the identity map to where no entry of the gradient exceeds `tolerance` (ENOUGH where L-BFGS is alone)."""
+    """Starts at the identity map; stops where no entry of the gradient exceeds `tolerance` (ENOUGH without Newton)."""
     start = np.zeros(likelihood.form.size)
     blocks = likelihood.blocks(start, GUIDING_PRODUCTS)
     # If the model is certain of every row, the Hessian vanishes at the start and the first step would be arbitrary.
@@ -57,7 +58,7 @@ def _newton(likelihood: Likelihood, tau: Floats, near: PenalisedMinimum, toleran
         if np.abs(gradient).max() <= tolerance:
             break
         hessian = likelihood.hessian(theta)
-        # A trace more than the penalty, because rounding can make it singular.
+        # Slightly more than the penalty is added, because rounding can make the matrix singular.
         hessian[np.diag_indices_from(hessian)] += tau + 1e-13 * np.trace(hessian)
         step, length = cho_solve(cho_factor(hessian, lower=True, overwrite_a=True), gradient), 1.0
         while True:

@@ -19,7 +19,7 @@ FOLDS = 5
 FLEXIBLE_COUNT = 1.0
 UNCHANGED_COUNT, UNCHANGED_SCARCE = 0.02, 7500.0
 TEMPERATURE_COUNT, TEMPERATURE_SCARCE = 0.1, 2500.0
-"""Prior counts of a component: the first number plus the second over the square of the number of rows."""
+"""The prior count of a component is its first number plus its second divided by the square of the number of rows."""
 
 LEAST_WEIGHT = 0.005
 """Components with less weight than this are left out."""
@@ -32,7 +32,7 @@ def prior_counts(n: float, flexible: int) -> Floats:
 
 
 def folds_of(labels: Ints) -> Ints:
-    """The fold of every row: each class is dealt out evenly, in the given order."""
+    """The fold of every row. The rows of each class are distributed evenly over the folds, in the given order."""
     fold = np.empty(labels.size, dtype=np.int64)
     fold[np.argsort(labels, kind="stable")] = np.arange(labels.size) % FOLDS
     return fold
@@ -65,7 +65,7 @@ def held_out_curves(table: TrainingRows, start: Start) -> Floats:
 
 
 def stack_weights(likelihoods: Floats, weights: Floats | None, counts: Floats) -> Floats:
-    """Mixture weights by expectation-maximisation; small ones become 0."""
+    """The weights with the highest posterior, by expectation-maximisation; those below LEAST_WEIGHT become 0."""
     w: Floats = counts / counts.sum()
     mass = np.ones(likelihoods.shape[1]) if weights is None else weights
     for _ in range(500):

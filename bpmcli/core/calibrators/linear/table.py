@@ -1,4 +1,4 @@
-"""Rows as the linear calibrators see them: log-probabilities with classes along the first axis, labels, weights."""
+"""Rows in the form that linear calibrators need: log-probabilities (classes first), labels and weights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHUNK_VALUES = 1 << 16
 
 
 def log_probabilities(logits: Floats) -> Floats:
-    """log softmax of N×K scores as a K×N array, stopped at LOWEST."""
+    """log softmax of N×K scores as a K×N array; values below LOWEST are raised to it."""
     x: Floats = np.ascontiguousarray(logits.T)
     with np.errstate(over="ignore"):
         x = x - x.max(axis=0)
@@ -37,7 +37,10 @@ def chunk_slices(n: int, classes: int) -> Iterator[slice]:
 
 
 def mapped(logits: Floats, probabilities: Callable[[Floats], Floats]) -> Floats:
-    """log of `probabilities` (K×n from K×n log-probabilities) of N×K scores, chunk by chunk."""
+    """The logarithm of `probabilities(x)` for N×K scores, chunk by chunk.
+
+    `probabilities` maps log-probabilities x to probabilities, both with classes first.
+    """
     out = np.empty(logits.shape)
     with np.errstate(divide="ignore"):
         for rows in chunk_slices(*logits.shape):
@@ -90,7 +93,7 @@ class TrainingRows:
         return int(self.labels.size)
 
     def take(self, index: Ints) -> TrainingRows:
-        """Some of the rows; their number is scaled with their weight."""
+        """Some of the rows; `n` is scaled by their share of the total weight."""
         weights = None if self.weights is None else self.weights[index]
         share = index.size / self.rows if weights is None else float(weights.sum()) / self.n
         return TrainingRows(np.ascontiguousarray(self.x[:, index]), self.labels[index], weights, self.n * share)
