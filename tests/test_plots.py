@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import pytest
 
 from bpmcli import plots
 from bpmcli.cli import pictures
-from bpmcli.core.calibrators import FitOptions
+from bpmcli.core.calibrators import METHODS, FitOptions
 from bpmcli.core.metrics import MetricOptions
 from bpmcli.errors import UsageError
 from bpmcli.io.layout import InputOptions
@@ -38,10 +39,10 @@ def _reliability(path: str, files: list[str], options: InputOptions = InputOptio
     return pictures.write_reliability(path, [task(Input(name, name))[0] for name in files], overlay, style)
 
 
-def _fitted(path: str) -> None:
+def _fitted(path: str, method: str = "bpm") -> None:
     options = InputOptions()
-    documents = [FitFile(options, "bpm", FitOptions())(Input(name, name))[0] for name in FILES[:2]]
-    pictures.fitted(path, documents, options)
+    task = FitFile(options, method, FitOptions(), distributions=METHODS[method].needs_distribution)
+    pictures.fitted(path, [task(Input(name, name))[0] for name in FILES[:2]], task)
 
 
 def _curves(run: Run, path: str, *truths: str) -> None:
@@ -69,6 +70,7 @@ KINDS: dict[str, Callable[[Run, str], None]] = {
     "overlay of eight": lambda run, path: _overlaid(path, 8),
     "overlay of eight in log-odds": lambda run, path: _overlaid(path, 8, log_odds=True),
     "fitted": lambda run, path: _fitted(path),
+    "before and after": lambda run, path: _fitted(path, "temperature"),
     "one truth": lambda run, path: _curves(run, path, "D3"),
     "five truths": lambda run, path: _curves(run, path, "D1,D2,D3,D4", NOTEBOOK),
     "metrics": lambda run, path: run(
@@ -224,6 +226,48 @@ def test_panels_have_common_axes_and_all_their_rows(run: Run, saved: list[Any]) 
             assert sum(bar.get_height() for bar in below.patches) == pytest.approx(100)
 
 
+def _labels(axes: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The labels of both axes."""
+    x, y = ([label.get_text() for label in found] for found in (axes.get_xticklabels(), axes.get_yticklabels()))
+    return tuple(x), tuple(y)
+
+
+@pytest.mark.parametrize("method", ["bpm", "temperature"])
+def test_panels_of_fits_have_common_axes_and_all_their_rows(run: Run, saved: list[Any], method: str) -> None:
+    _fitted("f.png", method)
+    panels = saved[0].axes
+    tops, belows = ([a for a in panels if a.get_ylabel() in words] for words in (("accuracy",), ("% of rows",)))
+    assert len(tops) == len(belows) == (2 if method == "bpm" else 4)
+    assert len({_labels(axes) for axes in tops}) == 1
+    for below in belows:
+        assert sum(bar.get_height() for bar in below.patches) == pytest.approx(100)
+
+
+def test_before_and_after_are_drawn_with_the_figures_of_the_fit(run: Run, saved: list[Any]) -> None:
+    run("fit", FILES[0], "--method", "temperature", "-o", "p.json", "--plot", "f.png")
+    said = json.loads(Path("p.json").read_text())["validation"]
+    before, after = (axes.get_title().splitlines() for axes in saved[0].axes[:2])
+    assert before[0] == "digits_test.npz: before"
+    assert after[0] == "digits_test.npz: temperature"
+    assert after[-1] == "(5-fold cross-validation)"
+    for lines, key in ((before, "before"), (after, "after")):
+        assert lines[1] == f"says {100 * said[key]['says']:.1f} %, is right {100 * said[key]['right']:.1f} %"
+        assert lines[2].startswith(f"tce {said[key]['tce']:.4f} ({said[key]['low']:.4f} to ")
+
+
+def test_no_rows_are_shown_beyond_the_highest_confidence(run: Run, saved: list[Any]) -> None:
+    """Where panels of both kinds share a log-odds axis, the rows of a linear one end with its rows."""
+    Path("low.csv").write_text("confidence,hit\n" + "0.7,1\n" * 30 + "0.999,0\n" * 20)
+    for name in ("a.csv", "b.csv"):
+        Path(name).write_text("confidence,hit\n" + "0.99999,1\n" * 50 + "0.99,0\n" * 2)
+    _reliability("r.png", ["low.csv", "a.csv", "b.csv"])
+    below = saved[0].axes[3]
+    ticks = dict(zip((label.get_text() for label in below.get_xticklabels()), below.get_xticks(), strict=True))
+    beyond = [bar.get_height() for bar in below.patches if bar.get_x() > ticks["0.999"]]
+    assert len(beyond) > 5
+    assert sum(beyond) == 0
+
+
 def test_titles_break_without_a_dangling_comma(run: Run, saved: list[Any]) -> None:
     Path("rows.csv").write_text("confidence,hit\n" + "0.7,1\n" * 20 + "0.6,0\n" * 20)
     _reliability("r.png", ["rows.csv"])
@@ -268,8 +312,10 @@ def test_what_cannot_be_drawn_is_refused_first() -> None:
     with pytest.raises(UsageError, match="up to 12"):
         pictures.check_fits("p.png", one * 13, False, "bpm")
     pictures.check_fits("p.png", one * 13, True, "bpm")
-    with pytest.raises(UsageError, match="all classes"):
-        pictures.check_fits("p.png", one, False, "temperature")
+    pictures.check_fits("p.png", one * 6, False, "auto")
+    for method in ("temperature", "auto"):  # two panels each
+        with pytest.raises(UsageError, match="up to 6 inputs"):
+            pictures.check_fits("p.png", one * 7, False, method)
     with pytest.raises(UsageError, match="png"):
         pictures.check_diagrams("p.jpeg")
 

@@ -20,7 +20,7 @@ OUTPUT = without(
     help={
         "output": "Parameter file; standard output if not given.",
         "output_dir": "One parameter file per input, in the same folder structure.",
-        "plot": "Draw the calibration curve: png, svg or pdf.",
+        "plot": "Draw the calibration curve, or before and after for methods on all classes: png, svg or pdf.",
     },
 )
 METHOD = only(help={"method": "The calibrator to fit; 'list' explains them, 'auto' chooses one. Default: bpm."})
@@ -78,7 +78,7 @@ def fit(
     if documents and output.plot:
         from bpmcli.cli.pictures import fitted
 
-        fitted(output.plot, [document for _, document in documents], columns)
+        fitted(output.plot, [document for _, document in documents], task)
         console.note(f"wrote {output.plot}")
     to_files = output.output not in (None, "-") or output.output_dir is not None
     if documents or (to_files and format_ == "json"):

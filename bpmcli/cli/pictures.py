@@ -14,6 +14,7 @@ from bpmcli.errors import UsageError
 if TYPE_CHECKING:
     from bpmcli.plots import PictureStyle
     from bpmcli.plots.reliability import Diagram
+    from bpmcli.tasks.fit import FitFile
     from bpmcli.tasks.measure import Measurement
 
 MOST = 12
@@ -36,14 +37,9 @@ def check_fits(path: str, items: Sequence[Any], pooled: bool, method: str) -> No
     check_plot(path)
     if any(item.path == "-" for item in items):
         raise UsageError("--plot reads its input a second time, which is impossible for standard input", "name a file")
-    if len(items) > MOST and not pooled:
-        raise UsageError(f"--plot draws up to {MOST} inputs, found {len(items)}", "give fewer inputs, or --pool them")
-    if method not in METHODS or METHODS[method].needs_distribution:
-        works = "works" if method in METHODS else "may choose one that works"
-        raise UsageError(
-            f"--plot draws a curve of the confidence, but {method} {works} on all classes",
-            "choose another --method, such as bpm-averaged",
-        )
+    most = MOST if method in METHODS and not METHODS[method].needs_distribution else MOST // 2
+    if len(items) > most and not pooled:
+        raise UsageError(f"--plot draws up to {most} inputs, found {len(items)}", "give fewer inputs, or --pool them")
 
 
 def _is_folder(path: str) -> bool:
@@ -72,19 +68,20 @@ def write_reliability(path: str, measured: Sequence[Measurement], overlay: bool,
 def _diagram(one: Measurement) -> Diagram:
     from bpmcli.plots.reliability import Diagram
 
-    record = one.record
-    says, right = 100 * record["mean_confidence"], 100 * record["accuracy"]
-    event = record["target"] == EVENT
-    figures = (
-        f"mean P(y = 1) {says:.1f} %, event rate {right:.1f} %"
-        if event
-        else f"says {says:.1f} %, is right {right:.1f} %"
-    )
+    record, event = one.record, one.record["target"] == EVENT
     tce = record["metrics"].get("tce", {})
+    figures = _figures(100 * record["mean_confidence"], 100 * record["accuracy"], tce, event)
+    return Diagram(title(record), one.diagram, figures, event)
+
+
+def _figures(says: float, right: float, tce: Mapping[str, float | None], event: bool) -> str:
+    """What the model says and is right, in percent, and its calibration error (`value`, `low`, `high`)."""
+    words = "mean P(y = 1) {:.1f} %, event rate {:.1f} %" if event else "says {:.1f} %, is right {:.1f} %"
+    figures = words.format(says, right)
     if tce.get("value") is not None:
         figures += f"\ntce {tce['value']:.4f}"
         figures += f" ({tce['low']:.4f} to {tce['high']:.4f})" if tce.get("low") is not None else ""
-    return Diagram(title(record), one.diagram, figures, event)
+    return figures
 
 
 def _file_names(folder: str, names: Sequence[str]) -> list[str]:
@@ -98,12 +95,18 @@ def _file_names(folder: str, names: Sequence[str]) -> list[str]:
     return out
 
 
-def fitted(path: str, documents: Sequence[Mapping[str, Any]], options: Any) -> None:
-    """The curve of every parameter document, over histogram binning of the rows it was fitted to."""
+def fitted(path: str, documents: Sequence[Mapping[str, Any]], task: FitFile) -> None:
+    """The curve of every parameter document, over histogram binning of the rows it was fitted to.
+
+    A method that works on all classes has no such curve. Diagrams before and after calibration are drawn instead.
+    """
     from bpmcli.core.calibrators import METHODS
     from bpmcli.plots.curves import FittedCurve, draw_fits
 
-    fits = []
+    if any(METHODS[document["method"]].needs_distribution for document in documents):
+        _before_and_after(path, documents, task)
+        return
+    fits, options = [], task.options
     for document in documents:
         calibrator = METHODS[document["method"]].calibrator.from_parameters(document["parameters"])
         name, rows = _rows([entry["name"] for entry in document["inputs"]], options)
@@ -115,6 +118,33 @@ def fitted(path: str, documents: Sequence[Mapping[str, Any]], options: Any) -> N
     draw_fits(path, fits)
 
 
+def _before_and_after(path: str, documents: Sequence[Mapping[str, Any]], task: FitFile) -> None:
+    """Two reliability diagrams of each input, with common axes: as it was, and calibrated by fits to other rows."""
+    from bpmcli.core.compare.before_after import held_out
+    from bpmcli.core.metrics.reliability import reliability
+    from bpmcli.plots import PictureStyle
+    from bpmcli.plots.reliability import Diagram, draw_reliability
+
+    diagrams = []
+    for document in documents:
+        event, said = document["target"] == EVENT, document["validation"]
+        name, rows = _rows([entry["name"] for entry in document["inputs"]], task.options, distributions=True)
+        after, how = held_out(document["method"], rows, task.fit, task.grouping, task.seed)
+        before = reliability(rows.sample)
+        diagrams.append(Diagram(f"{name}: before", before, _words(said["before"], event), event))
+        if after is not None:
+            figures = f"{_words(said['after'], event)}\n({how})"
+            found = reliability(after, axis=before.axis.kind)
+            diagrams.append(Diagram(f"{name}: {document['method']}", found, figures, event))
+    draw_reliability(path, diagrams, PictureStyle(title="Before and after calibration"), columns=2)
+
+
+def _words(verdict: Mapping[str, Any], event: bool) -> str:
+    """The figures of a stored verdict, for a title."""
+    tce = {"value": verdict["tce"], "low": verdict["low"], "high": verdict["high"]}
+    return _figures(100 * verdict["says"], 100 * verdict["right"], tce, event)
+
+
 def _before_after(validation: Mapping[str, Any] | None) -> str:
     """What the calibrator achieves, for a title."""
     if not validation or not validation.get("after"):
@@ -123,9 +153,9 @@ def _before_after(validation: Mapping[str, Any] | None) -> str:
     return f"tce {before['tce']:.4f}, after calibration {after['tce']:.4f}\n({validation['how']})"
 
 
-def _rows(paths: Sequence[str], options: Any) -> tuple[str, Any]:
+def _rows(paths: Sequence[str], options: Any, distributions: bool = False) -> tuple[str, Any]:
     from bpmcli.io.readers import read_rows
     from bpmcli.tasks.read import pooled
 
-    rows, _ = pooled([read_rows(name, options) for name in paths], paths)
+    rows, _ = pooled([read_rows(name, options, distributions=distributions) for name in paths], paths)
     return paths[0] if len(paths) == 1 else f"pooled ({len(paths)} inputs)", rows

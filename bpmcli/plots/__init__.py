@@ -124,9 +124,9 @@ def picture(path: str, width: float, height: float, style: PictureStyle = PLAIN)
             figure.savefig(temporary, format=format_, metadata=NO_DATES[format_])
 
 
-def grid(panels: int) -> tuple[int, int]:
-    """The numbers of rows and columns of a grid for this many panels."""
-    columns = panels if panels < 4 else 2 if panels == 4 else 3
+def grid(panels: int, columns: int | None = None) -> tuple[int, int]:
+    """The numbers of rows and columns of a grid for this many panels; the number of columns may be given."""
+    columns = columns or (panels if panels < 4 else 2 if panels == 4 else 3)
     return -(-panels // columns), columns
 
 

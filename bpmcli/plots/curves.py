@@ -14,7 +14,7 @@ from bpmcli.core.compare.truths import EAD_GRID, on_grid
 from bpmcli.core.curves.families import Pair
 from bpmcli.core.curves.histogram_mean import COUNTS, fit_histograms
 from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, Sample, sigmoid
-from bpmcli.core.metrics.axis import CONFIDENCE, FARTHEST, Axis, axis_for, axis_over, logit
+from bpmcli.core.metrics.axis import CONFIDENCE, FARTHEST, Axis, axis_for, axis_over, common_axis, logit
 from bpmcli.core.metrics.reliability import rows_along
 from bpmcli.errors import FitError
 from bpmcli.plots import COLOURS, TRUE, grid, picture, shorten
@@ -22,6 +22,8 @@ from bpmcli.plots.panels import square, two_storeys
 from bpmcli.plots.reliability import BARS, frame, rows_below
 
 OURS, BINNED = COLOURS[0], COLOURS[1]
+SEEN = 0.99
+"""A dashed part of the curve that is shorter than a hundredth of the axis cannot be seen."""
 
 
 class FittedCurve(NamedTuple):
@@ -39,9 +41,10 @@ class FittedCurve(NamedTuple):
 
 def draw_fits(path: str, fits: Sequence[FittedCurve]) -> None:
     """Every fitted curve with the mean and the range of histogram binning on the same rows."""
+    axis = common_axis([_axis(fit) for fit in fits])
+    x = logit(axis.probabilities(np.linspace(0.0, 1.0, 1001)))
     with two_storeys(path, [fit.name for fit in fits], "Calibration curve") as panels:
         for (top, below), fit in zip(panels, fits, strict=True):
-            axis, x = _axis(fit)
             binned = _histograms(fit.sample, "paper", x[(x >= fit.sample.log_odds[0]) & (x <= fit.sample.log_odds[-1])])
             _draw_histograms(top, binned, axis.share)
             _draw_fit(top, fit, axis, x)
@@ -52,16 +55,15 @@ def draw_fits(path: str, fits: Sequence[FittedCurve]) -> None:
             rows_below(below, rows_along(fit.sample, axis, BARS), fit.sample.n, axis, fit.event)
 
 
-def _axis(fit: FittedCurve) -> tuple[Axis, Floats]:
-    """The axis that suits the rows, and log-odds evenly spaced on it."""
+def _axis(fit: FittedCurve) -> Axis:
+    """The axis that suits the rows and the curve."""
     first, last = (float(x) for x in np.clip(fit.sample.log_odds[[0, -1]], -FARTHEST, FARTHEST))
     kind = axis_for(fit.sample)
     ends = sigmoid(np.array([first, last]))
     inside = (
         logit(np.linspace(float(ends[0]), float(ends[1]), 101)) if kind == CONFIDENCE else np.linspace(first, last, 101)
     )
-    axis = axis_over(kind, np.concatenate([ends, fit.curve(inside)[0]]))
-    return axis, logit(axis.probabilities(np.linspace(0.0, 1.0, 1001)))
+    return axis_over(kind, np.concatenate([ends, fit.curve(inside)[0]]))
 
 
 def _draw_fit(top: Any, fit: FittedCurve, axis: Axis, x: Floats) -> None:
@@ -75,7 +77,7 @@ def _draw_fit(top: Any, fit: FittedCurve, axis: Axis, x: Floats) -> None:
         there = (logit(at) >= low) & (logit(at) <= high)
         limits = (np.where(there, axis.share(np.array(fit.band[end])), np.nan) for end in ("low", "high"))
         top.fill_between(axis.share(at), *limits, color=OURS, alpha=0.3, linewidth=0, label=label)
-    label = f"{fit.method}: fitted curve" + ("" if inside.all() else " (dashed: no rows there)")
+    label = f"{fit.method}: fitted curve" + ("" if inside.mean() > SEEN else " (dashed: no rows there)")
     place = axis.share(g)
     top.plot(axis.share(s), np.where(inside, place, np.nan), color=OURS, linewidth=2.4, label=label)
     top.plot(axis.share(s), place, color=OURS, linewidth=1, linestyle=(0, (2, 2)), zorder=1)

@@ -15,10 +15,10 @@ DIAGONAL = "#888888"
 
 @contextmanager
 def two_storeys(
-    path: str, names: Sequence[str], title: str, style: PictureStyle = PLAIN
+    path: str, names: Sequence[str], title: str, style: PictureStyle = PLAIN, columns: int | None = None
 ) -> Iterator[list[tuple[Any, Any]]]:
     """Pairs of axes, a square one above a flat one of the same width; the legend is shared."""
-    lines, columns = grid(len(names))
+    lines, columns = grid(len(names), columns)
     with picture(path, 4.5 * columns, 5.7 * lines + 1.0, style) as figure:
         axes = figure.subplots(2 * lines, columns, squeeze=False, height_ratios=[4, 1] * lines)
         pairs = list(zip(axes[::2].ravel(), axes[1::2].ravel(), strict=True))

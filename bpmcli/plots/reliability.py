@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bpmcli.core.data.sample import Floats
-from bpmcli.core.metrics.axis import Axis, axis_over, tick_label
+from bpmcli.core.metrics.axis import Axis, common_axis, tick_label
 from bpmcli.core.metrics.reliability import Reliability
 from bpmcli.plots import COLOURS, PLAIN, PictureStyle, looks, picture, shorten
 from bpmcli.plots.panels import DIAGONAL, ROWS, two_storeys
@@ -31,10 +31,12 @@ class Diagram(NamedTuple):
     event: bool = False
 
 
-def draw_reliability(path: str, diagrams: Sequence[Diagram], style: PictureStyle = PLAIN) -> None:
+def draw_reliability(
+    path: str, diagrams: Sequence[Diagram], style: PictureStyle = PLAIN, columns: int | None = None
+) -> None:
     """A panel per model, all with the same axes."""
-    axis = _common_axis(diagrams)
-    with two_storeys(path, [d.name for d in diagrams], "Reliability diagram", style) as panels:
+    axis = common_axis([d.found.axis for d in diagrams])
+    with two_storeys(path, [d.name for d in diagrams], "Reliability diagram", style, columns) as panels:
         for (top, below), diagram in zip(panels, diagrams, strict=True):
             found = diagram.found
             _curve(top, found, axis, CURVE, f"calibration curve, {100 * found.level:g} % band")
@@ -48,7 +50,7 @@ def draw_reliability(path: str, diagrams: Sequence[Diagram], style: PictureStyle
 
 def draw_overlay(path: str, diagrams: Sequence[Diagram], style: PictureStyle = PLAIN) -> None:
     """The curves and bands of several models in one panel, on the axis that suits most of them."""
-    axis = _common_axis(diagrams)
+    axis = common_axis([d.found.axis for d in diagrams])
     look = looks([d.name for d in diagrams])
     with picture(path, 6.4, 6.9 + 0.36 * len(diagrams), style) as figure:
         top = figure.subplots()
@@ -61,15 +63,6 @@ def draw_overlay(path: str, diagrams: Sequence[Diagram], style: PictureStyle = P
         top.set_box_aspect(1)
         figure.suptitle("Calibration curves" if style.title is None else style.title, fontsize=12)
         figure.legend(*top.get_legend_handles_labels(), loc="outside lower center", ncols=1, borderaxespad=1.2)
-
-
-def _common_axis(diagrams: Sequence[Diagram]) -> Axis:
-    """An axis of the kind that suits most of the models, on which each of them is seen as a whole."""
-    kinds = [d.found.axis.kind for d in diagrams]
-    if len(diagrams) == 1:
-        return diagrams[0].found.axis
-    ends = np.array([p for d in diagrams for p in d.found.axis.probabilities(np.array([0.0, 1.0]))])
-    return axis_over(max(kinds, key=kinds.count), ends)
 
 
 def _curve(top: Any, found: Reliability, axis: Axis, colour: str, label: str, linestyle: Any = "-") -> None:

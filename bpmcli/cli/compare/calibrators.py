@@ -18,7 +18,9 @@ from bpmcli.cli.outcomes import Outcomes
 from bpmcli.errors import UsageError
 
 EXAMPLE = "bpmcli compare calibrators --calibration val.npz --evaluation test.npz"
-METRIC = only("metric", help={"metric": "This metric beside the log losses, Brier scores and kept; repeatable, or 'all'."})
+METRIC = only(
+    "metric", help={"metric": "This metric beside the log losses, Brier scores and kept; repeatable, or 'all'."}
+)
 
 
 @command

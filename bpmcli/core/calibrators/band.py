@@ -16,7 +16,9 @@ from bpmcli.core.metrics.intervals import bias_corrected
 from bpmcli.core.metrics.resamples import BIN_CAP, draw_resamples, merged
 from bpmcli.errors import BpmError, DataError, FitError
 
-GRID = np.concatenate([[0.001, 0.005], np.arange(1, 100) / 100, [0.995, 0.999]])
+NEAR_ZERO = (0.000001, 0.000005, 0.00001, 0.00005, 0.0001, 0.0005, 0.001, 0.005)
+NEAR_ONE = (0.995, 0.999, 0.9995, 0.9999, 0.99995, 0.99999, 0.999995, 0.999999)
+GRID = np.concatenate([NEAR_ZERO, np.arange(1, 100) / 100, NEAR_ONE])
 """Confidences at which the band is given."""
 
 RESAMPLES = 300

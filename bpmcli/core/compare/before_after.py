@@ -75,18 +75,27 @@ def before_after(
     The folds depend on the content of the rows, not on their order. Calibrated values are those that `apply` writes.
     """
     before = verdict(rows.sample, rows.target)
+    after, how = held_out(method, rows, options, grouping, seed)
+    if after is None:
+        return BeforeAfter(before, None, how)
+    return BeforeAfter(before, verdict(after, rows.target), how, after.n)
+
+
+def held_out(
+    method: str, rows: Rows, options: FitOptions, grouping: Grouping | None = None, seed: int = 0
+) -> tuple[Sample | None, str]:
+    """The rows calibrated by fits to other rows, and how they were held out; or None, and why that is impossible."""
     if isinstance(rows, SummarisedRows):
-        return BeforeAfter(before, None, "a summary has no rows that could be held out")
+        return None, "a summary has no rows that could be held out"
     size = rows.n * (1 if rows.logits is None else rows.logits.shape[1])
     if size > MOST_VALUES:
-        return BeforeAfter(before, None, f"more than {MOST_VALUES:,} scores")
+        return None, f"more than {MOST_VALUES:,} scores"
     folds = FOLDS if size <= FEW_VALUES else 1
     try:
         after = _held_out(method, rows, options, grouping, folds, seed)
     except BpmError as error:
-        return BeforeAfter(before, None, error.message)
-    how = CROSS_VALIDATED if folds == FOLDS else ONE_SPLIT
-    return BeforeAfter(before, verdict(after, rows.target), how, after.n)
+        return None, error.message
+    return after, CROSS_VALIDATED if folds == FOLDS else ONE_SPLIT
 
 
 def judge(rows: Rows, confidences: Floats) -> Judged | None:

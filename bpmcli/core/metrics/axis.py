@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -65,6 +66,15 @@ def axis_over(kind: str, seen: Floats) -> Axis:
     first = min(float(np.floor(10 * seen.min() + 1e-9)) / 10, 0.9)
     step = 1 if first > 0.35 else 2
     return Axis(kind, first, 1.0, tuple(t / 10 for t in range(0, 11, step) if t / 10 >= first - 1e-9))
+
+
+def common_axis(axes: Sequence[Axis]) -> Axis:
+    """An axis of the most frequent kind that is as long as all of these together."""
+    if len(axes) == 1:
+        return axes[0]
+    kinds = [axis.kind for axis in axes]
+    ends = np.concatenate([axis.probabilities(np.array([0.0, 1.0])) for axis in axes])
+    return axis_over(max(kinds, key=kinds.count), ends)
 
 
 def tick_label(tick: float) -> str:

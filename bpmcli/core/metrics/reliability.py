@@ -45,7 +45,8 @@ class Reliability(NamedTuple):
         axis = axis or self.axis
         if axis.kind != self.axis.kind:  # cells may be wider than a part: their rows are spread over the parts
             shares_below = np.concatenate([[0.0], np.cumsum(self.mass)])
-            inner = np.interp(np.arange(1, places) / places, axis.share(sigmoid(self.edges)), shares_below)
+            edges = np.clip(self.edges, self.log_odds[0], self.log_odds[-1])  # there are no rows beyond
+            inner = np.interp(np.arange(1, places) / places, axis.share(sigmoid(edges)), shares_below)
             return np.diff(np.concatenate([[0.0], inner, shares_below[-1:]]))
         middles = sigmoid((self.edges[1:] + self.edges[:-1]) / 2)
         index = np.clip(axis.share(middles) * places, 0, places - 1).astype(int)

@@ -143,7 +143,6 @@ def test_fit_says_which_method_and_why(run: Run) -> None:
     assert f"--method auto chose {chosen}" in ran.err
     assert "which is not clearly lower" in ran.err
     run("apply", "p.json", "a.npz", "-o", "out.npz")
-    assert "may choose" in run("fit", "a.npz", "--method", "auto", "--plot", "x.png", "-o", "q.json", code=2).err
 
 
 def test_names_are_understood_by_their_beginning() -> None:
