@@ -6,16 +6,18 @@ import csv
 import io
 import json
 import os
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import SAMPLE_DATA
 
-from bpmcli.core.data.sample import sample_from_confidences
+from bpmcli.core.data.sample import Floats, sample_from_confidences
 from bpmcli.core.metrics import MetricOptions, measure
 from bpmcli.core.metrics.disagreement import disagreements
-from bpmcli.core.metrics.verdict import NAMES
+from bpmcli.core.metrics.verdict import NAMES, verdict
 
 OVER, UNDER, GOOD = (SAMPLE_DATA / f"digits_{kind}.npz" for kind in ("overconfident", "underconfident", "good"))
 TEST, VAL, EVEN = SAMPLE_DATA / "digits_test.npz", SAMPLE_DATA / "digits_val.npz", SAMPLE_DATA / "digits_even.csv"
@@ -204,12 +206,52 @@ def test_disagreements_name_their_cause():
     noisy = {"ece": 0.05, "ece-sweep": 0.04, "ece-debiased": 0.01}
     (sentence,) = disagreements(sample, noisy, 0.0, 0.02, options)
     assert sentence.startswith("ece = 0.0500 and ece-sweep = 0.0400 lie above")
-    assert disagreements(sample, {**noisy, "ece-debiased": 0.05}, 0.0, 0.02, options) == []
     (sentence,) = disagreements(sample, {**noisy, "smece": 0.03, "ls-ece": 0.01}, 0.0, 0.02, options)
     assert sentence == (
         "ece = 0.0500, ece-sweep = 0.0400 and smece = 0.0300 lie above the interval of tce: they count noise as error, "
         "which ece-debiased does not."
     )
+
+
+def _disagreement(g: Callable[[Floats], Floats], seed: int) -> tuple[str, float, float]:
+    """The sentence about ece-debiased on 600 rows, the true error, and the upper limit of tce."""
+    rng = np.random.default_rng(seed)
+    s = rng.uniform(0.5, 1.0, 600)
+    sample = sample_from_confidences(s, rng.random(600) < g(s))
+    values = {name: found.value for name, found in measure(sample, ["ece", "ece-debiased"]).items()}
+    found = verdict(sample)
+    sentences = disagreements(sample, values, found.low, found.high, MetricOptions())
+    return " ".join(sentences), float(np.abs(g(s) - s).mean()), found.high
+
+
+def test_noise_is_blamed_if_the_curve_of_tce_would_score_as_high():
+    sentence, true, high = _disagreement(lambda s: s, 6)
+    assert true <= high
+    assert "ece-debiased = " in sentence
+    assert "lie above the interval of tce, as noise can explain: on rows that follow the curve of tce" in sentence
+    share = int(re.search(r"as high in (\d+) % of the cases", sentence)[1])
+    assert 25 <= share <= 40  # 31 % of 400 samples that were drawn row by row
+
+
+def test_the_curve_is_blamed_if_it_cannot_follow_the_rows():
+    def up_and_down(s: Floats) -> Floats:
+        return np.clip(s + 0.2 * np.sign(np.sin(20 * np.pi * s)), 0.0, 1.0)
+
+    sentence, true, high = _disagreement(up_and_down, 0)
+    assert true > high
+    assert "ece-debiased = " in sentence
+    assert (
+        "tce: on rows that follow its smooth curve exactly, ece-debiased would be as high in less than 1 %" in sentence
+    )
+    assert sentence.endswith("faster than that curve, and tce may be too low.")
+
+
+def test_ece_debiased_alone_above_the_interval_gets_its_sentence():
+    rng = np.random.default_rng(0)
+    s = rng.uniform(0.5, 1.0, 5000)
+    sample = sample_from_confidences(s, rng.random(5000) < s - 0.1)
+    (sentence,) = disagreements(sample, {"ece": 0.01, "ece-debiased": 0.05}, 0.0, 0.02, MetricOptions())
+    assert sentence.startswith("ece-debiased = 0.0500 lies above the interval of tce, as noise can explain")
 
 
 def test_differences_that_do_not_show_are_not_mentioned():
