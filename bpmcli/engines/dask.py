@@ -1,7 +1,8 @@
 """Runs tasks on a dask cluster: at `--scheduler ADDRESS`, or on a local cluster that is started for the command.
 
-Every file is one task. A task that fails is tried again, and a task whose worker is lost runs on another worker.
-A file's summary is one value under one key, so a summary that is computed twice is still counted once.
+Every file, or part of a large file, is one task. A task that fails is tried again, and a task whose worker is lost
+runs on another worker. The summary of a task is one value under one key, so a summary that is
+computed twice is still counted once.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from bpmcli.engines.local import Scale
 
 RETRIES = 2
-"""How often a failed file is tried again before the failure is reported."""
+"""How often a failed task is tried again before the failure is reported."""
 
 SILENT = str(dict.fromkeys(("distributed", "distributed.client", "tornado.application", "asyncio"), "critical"))
 """The configuration that silences dask's loggers."""
@@ -97,7 +98,7 @@ def run_and_merge(
 
 
 class Located(NamedTuple):
-    """An item with the size and a checksum of its file, so that a worker can tell if it sees another file."""
+    """An item with the size of its file and a checksum of its beginning, so that a worker notices another file."""
 
     item: Any
     size: int = 0

@@ -35,7 +35,7 @@ class Scale(Record):
         return dask.work(function, items, self)
 
     def each(self, task: Any, items: Sequence[Any]) -> Iterator[Any]:
-        """The same for a task over files. If there are more workers than files, they share the large files."""
+        """The same for a task over files. If there are few files for the workers, they share the large ones."""
         idle = self.workers > 1 and len(items) < 2 * self.workers
         if not idle or self.mode == "exact" or getattr(task, "distributions", False):
             return self.run(task, items)

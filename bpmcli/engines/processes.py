@@ -21,12 +21,12 @@ from bpmcli.errors import BpmError, DataError
 from bpmcli.io import memory
 
 GRACE = 10.0
-"""Seconds in which workers may remove their temporary files and end."""
+"""Seconds that workers have to remove their temporary files and end."""
 
 TERMINATED = 128 + signal.SIGTERM
 
 _busy = threading.Event()
-"""Set in a worker while an item is processed, which may have temporary files."""
+"""Set in a worker while it processes an item, because there may be temporary files then."""
 
 
 class _Worker:
@@ -112,7 +112,7 @@ def _collect(
 
 def _lost(name: str, code: int | None) -> DataError:
     if code == memory.EXCEEDED:
-        return DataError(f"{name}: took more memory than files of this size may", f"{memory.VARIABLE}=8G allows more")
+        return DataError(f"{name}: took more memory than its size allows", f"{memory.VARIABLE}=8G allows more")
     hint = "was it changed while it was read, or is it damaged? Other files were not affected"
     if code == -signal.SIGKILL:
         hint = "perhaps memory ran out: use a smaller -j"

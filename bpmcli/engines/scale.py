@@ -31,7 +31,7 @@ Watch = Callable[[Iterator[Any], int], Iterator[Any]]
 
 @dataclass(frozen=True)
 class WholeOrPart:
-    """A task over whole files; parts of files are only summarised."""
+    """Runs a task on a whole file. A part of a file is only summarised."""
 
     task: Any
 
@@ -40,7 +40,7 @@ class WholeOrPart:
 
 
 def each_shared(task: Any, items: Sequence[Input], scale: Scale) -> Iterator[Any]:
-    """`task` over a few inputs. Large parquet files are shared among the workers, and the task finishes here."""
+    """Runs a task on a few inputs. Workers share large parquet files, and this process completes the task for them."""
     plan = [_pieces(item, scale, task.options) for item in items]
     results = scale.run(WholeOrPart(task), [piece for pieces in plan for piece in pieces])
     for pieces in plan:
@@ -52,7 +52,7 @@ def each_shared(task: Any, items: Sequence[Input], scale: Scale) -> Iterator[Any
 
 
 def _finish(task: Any, item: Input, parts: list[Summarised]) -> Any:
-    """Completes a task once all parts of its file are summarised."""
+    """Completes a task when all parts of its file are summarised."""
     return task.finish(item, as_loaded(merge_summarised(parts)))
 
 
@@ -65,7 +65,7 @@ def pool_inputs(
     missed: bool = False,
     keep_scores: int = 0,
 ) -> tuple[Rows, tuple[Notice, ...]]:
-    """All inputs as one sample."""
+    """The rows of all inputs together, with notices. Raises the error of the first input that cannot be read."""
     mode = scale.mode
     if mode == "auto":
         mode = "summary" if not distributions and _many_rows(items, options) else "exact"
@@ -83,7 +83,7 @@ def pool_inputs(
 
 
 def summarise_inputs(items: Sequence[Input], options: InputOptions, scale: Scale, watch: Watch) -> Summarised:
-    """All inputs as one summary; the first input that cannot be read ends the run."""
+    """One summary of all inputs. Raises the error of the first input that cannot be read."""
     few = scale.workers > 1 and len(items) < 2 * scale.workers
     plan = [_pieces(item, scale._replace(mode="summary"), options) if few else [Piece(item)] for item in items]
     if scale.engine != "local":

@@ -1,4 +1,4 @@
-"""Calibrating one file, batch by batch: order kept, other columns kept, written atomically."""
+"""Calibrates one file batch by batch, keeps its other columns and the order of its rows, and writes atomically."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHOWN = 5
 """How many names a notice lists."""
 
 JUDGED_ROWS = 1_000_000
-"""Files with more rows than this are calibrated without a report of what changed."""
+"""For files with more rows than this, `apply` does not say what it changed."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ class ApplyFile:
     options: InputOptions
     allow_argmax_change: bool = False
     as_probs: bool = False
-    """Logits become probabilities."""
+    """Whether to write probabilities instead of logits."""
     judge: bool = False
-    """Say what the calibration changed, if there are labels."""
+    """Whether to say what the calibration changed, if there are labels."""
 
     def __call__(self, job: Job) -> Applied:
         try:
@@ -72,7 +72,7 @@ class ApplyFile:
         source = open_reader(path, self.options.at(path).input_format)
         if SUMMARY_KEY in source.metadata:
             raise DataError("is a summary: it has no rows to calibrate", "give the files that were summarised")
-        # Text stays as it is from csv to csv; elsewhere columns get their types.
+        # From csv to csv, text is copied as it is; for any other format, columns get types.
         source.written_as = suffix or source.suffixes[0]
         options = options_for_apply(source, self.options.at(path), params)
         layout = understand(source, options, outcomes=False)

@@ -23,9 +23,9 @@ from bpmcli.io.packed import pack, pack_bits, unpack, unpack_bits
 from bpmcli.tasks.baseline_whole import Runs, is_whole, kept_whole
 
 MOST_ROWS = 100_000
-"""Rows of one input that a baseline keeps: a megabyte."""
+"""The most rows of one input that a baseline keeps; they take about a megabyte."""
 MOST_IN_ALL = 500_000
-"""Rows of all inputs together that a baseline keeps, because a larger file could not be read again."""
+"""The most rows of all inputs together that a baseline keeps: a larger file would exceed the size that is read."""
 
 Record = Mapping[str, Any]
 
@@ -36,7 +36,10 @@ def rows_to_keep(inputs: int) -> int:
 
 
 def kept(rows: Rows, sample: Sample, most: int, names: Sequence[str], options: MetricOptions) -> dict[str, Any]:
-    """Cells and, if there are not more than `most`, rows, as JSON holds them. `names` are the metrics with a value."""
+    """The cells and, if there are at most `most`, the rows, in the form that JSON stores.
+
+    `names` are the metrics that have a value.
+    """
     cells = merged(sample)
     found: dict[str, Any] = {
         "effective_n": sample.effective_n,
@@ -59,7 +62,7 @@ def kept(rows: Rows, sample: Sample, most: int, names: Sequence[str], options: M
 
 
 def _hashed(rows: Rows) -> Any:
-    """A number for every id, the same in every file."""
+    """A number for every row's id, which is the same in every file."""
     assert rows.ids is not None
     hashes = [
         int.from_bytes(blake2b(i.encode(errors="replace"), digest_size=6).digest(), "big") for i in rows.ids.categories
@@ -82,7 +85,7 @@ def _same_option(name: str, value: Any) -> str:
 
 
 def load_baseline(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """A run saved with `--save-baseline` or `--format json`, measured with the same options."""
+    """A run saved with `--save-baseline` or `--format json`. Raises DataError if its options differ from `options`."""
     from bpmcli.io.document_kinds import METRICS as KIND
     from bpmcli.io.documents import load_document
 
@@ -101,7 +104,7 @@ def load_baseline(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def matching(record: Record, baseline: Record, single: bool, title: str) -> Record:
-    """The baseline's result for the same input and group. A single input on both sides may have another name."""
+    """The baseline's result for the same input and group. If both runs have one input only, its name may differ."""
     results: list[Record] = baseline["results"]
     single = single and _one_input(baseline)
     for result in results:
@@ -162,7 +165,7 @@ def save_again(before: Record, path: str | None) -> str:
 
 
 class Against(NamedTuple):
-    """A saved run to compare with, and which metrics at which confidence."""
+    """A saved run to compare with, the metrics to compare, and the level of their intervals."""
 
     baseline: Record
     single: bool
@@ -173,7 +176,7 @@ class Against(NamedTuple):
     path: str | None = None
 
     def increases(self, record: Record, rows: Rows, sample: Sample, options: MetricOptions) -> dict[str, Any]:
-        """The confidence limits of every metric's increase, row by row where both runs have the same rows."""
+        """The confidence interval of every metric's increase, paired row by row if both runs have the same rows."""
         before = matching(record, self.baseline, self.single, str(record["input"]))
         stored = before.get("kept")
         if stored is None:

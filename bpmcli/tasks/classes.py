@@ -1,4 +1,4 @@
-"""What `metrics` computes from the scores of all classes: reasons, the quick check, the table, and intervals."""
+"""What `metrics` computes from the scores of all classes, and why a metric is missing where it cannot."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLUSTERED = Measured(None, why_missing="the test needs independent rows, but the
 
 
 def with_reasons(measured: Measurements, rows: Rows) -> Measurements:
-    """The metrics; each that is not defined for these rows is None, with the reason."""
+    """The metrics, with None and a reason for each that is not defined for these rows."""
     for name, found in measured.items():
         entry = METRICS[name]
         if rows.target == EVENT and not entry.of_event and not (rows.label_names and entry.of_labels):
@@ -30,14 +30,14 @@ def with_reasons(measured: Measurements, rows: Rows) -> Measurements:
 
 
 def single_classes(rows: Rows) -> dict[str, Any]:
-    """Whether single classes are calibrated, if the rows are independent."""
+    """The record's field about the calibration of single classes; none if the rows are not independent."""
     if rows.scores is None or rows.clusters is not None:
         return {}
     from bpmcli.core.metrics.class_check import class_check
 
     try:
         return {"class_check": class_check(rows.known())._asdict()}
-    except FitError:  # too many classes for a check that nobody asked for
+    except FitError:  # too many classes; the check was not asked for, so this is no error
         return {}
 
 

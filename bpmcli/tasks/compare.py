@@ -28,7 +28,7 @@ SHARED = 0.01
 
 
 class FilePair(NamedTuple):
-    """The file to fit calibrators to and the file to score them on: the same file for folds and in-sample tables."""
+    """The file to fit calibrators to and the file to score them on: one file for cross-validation and `--in-sample`."""
 
     calibration: str
     evaluation: str
@@ -65,7 +65,7 @@ class CompareCalibrators:
     contest: Contest
     kind: str
     held: dict[str, tuple[Rows, tuple[Notice, ...]]] = field(default_factory=dict, compare=False, repr=False)
-    """The files of the last pair, because repeats of one pair follow one another."""
+    """The rows of the last pair of files, which its next repeat needs again."""
 
     def __call__(self, item: tuple[FilePair, int]) -> RepeatResult:
         pair, repeat = item

@@ -1,4 +1,4 @@
-"""Fitting one file, or several as one."""
+"""Fits a calibrator to one file, or to the rows of several."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from bpmcli.io.readers import Loaded, read_rows
 
 @dataclass(frozen=True)
 class FitFile:
-    """Fits one file and describes the result."""
+    """Fits a calibrator to one file. Returns the document of the parameter file, and notices."""
 
     options: InputOptions
     method: str
@@ -43,7 +43,7 @@ class FitFile:
         return self.describe(origin_of_rows([item], self.options, read.summarised is not None), read.rows, read.notices)
 
     def finish(self, item: Input, loaded: Loaded) -> tuple[dict[str, Any], tuple[Notice, ...]]:
-        """Fit a file that is already read."""
+        """The same for a file that is already read."""
         return self.describe(
             origin_of_rows([item], self.options, loaded.summarised is not None), loaded.rows, loaded.notices
         )
@@ -51,7 +51,7 @@ class FitFile:
     def describe(
         self, origin: Mapping[str, Any], rows: Rows, notices: tuple[Notice, ...]
     ) -> tuple[dict[str, Any], tuple[Notice, ...]]:
-        """Fit rows that are already read. Returns the document of the parameter file. `inputs` names the files."""
+        """The same for rows that are already read; `origin` names their files (`origin_of_rows`)."""
         if rows.unknown is not None and rows.unknown.any():
             rows = self._without_classes(rows)
         if self.method == AUTO:
@@ -79,7 +79,7 @@ class FitFile:
         return found, notices + (groups.notices if groups else fitted.notices)
 
     def _without_classes(self, rows: Rows) -> Rows:
-        """Checks a fit to rows of which some are unknown: only the confidence can be calibrated on them."""
+        """The rows without the scores of all classes: on unknown rows only the confidence can be calibrated."""
         if self.method != AUTO and METHODS[self.method].needs_distribution:
             raise DataError(
                 f"{self.method} calibrates whole distributions, but unknown rows (--unknown) have no true class",
@@ -91,7 +91,7 @@ class FitFile:
     def _chosen(
         self, origin: Mapping[str, Any], rows: Rows, notices: tuple[Notice, ...]
     ) -> tuple[dict[str, Any], tuple[Notice, ...]]:
-        """Fit the method that `choose_method` names; the document says why."""
+        """Fits the method that `choose_method` chooses; the document says why."""
         marginal = self.grouping is not None and self.grouping.kind == MARGINAL
         single = [name for name, entry in METHODS.items() if not entry.needs_distribution]
         choice = choose_method(rows, self.fit, single if marginal or self.interval else None, self.seed)

@@ -37,15 +37,15 @@ class Requested(Record):
     seed: int = 0
     diagram: bool = False
     axis: str | None = None
-    """Axis of the diagram; by default the confidences decide."""
+    """Axis of the diagram; None chooses it by the confidences."""
     verdict: bool = False
     keep: int = 0
-    """Keep what a later run needs for a comparison, with up to this many rows; 0 keeps nothing."""
+    """Keep what a comparison with a later run needs, and the rows if there are at most this many; 0 keeps nothing."""
     against: Any = None
     """An `Against` (tasks.baseline): the saved run to compare with."""
     classwise: bool = False
     ranked: str | None = None
-    """The metric to rank by. It gets an interval unasked if that takes no resamples, so that ties can be seen."""
+    """The metric to rank by. If its interval needs no resamples, it is always computed, so that ties can be marked."""
 
 
 NOTHING_MORE = Requested()
@@ -72,7 +72,7 @@ class MeasureFile(Record):
 
     @property
     def keep_scores(self) -> int:
-        """How many scores of all classes to keep: all that metrics need, or enough for a look at single classes."""
+        """How many scores of all classes to keep: all if a metric needs them, or enough to check single classes."""
         if self.requested.classwise or self.requested.keep or any(METRICS[name].needs_classes for name in self.names):
             return EVERY_SCORE
         return QUICK_SCORES if self.requested.verdict else 0
@@ -211,7 +211,7 @@ class MeasureFile(Record):
 
 
 def effective_sample(rows: Rows) -> tuple[Sample, Any]:
-    """The sample of the rows. If they are in clusters: with its effective number of rows, and its `ClusteredCells`."""
+    """The sample of the rows. For clusters it has the effective number of rows, and comes with `ClusteredCells`."""
     if rows.clusters is None or rows.clusters.used().size == rows.n:
         return rows.sample, None
     from bpmcli.core.metrics.clusters import clustered
@@ -220,7 +220,7 @@ def effective_sample(rows: Rows) -> tuple[Sample, Any]:
 
 
 def true_tce(metadata: Mapping[str, str]) -> float | None:
-    """The exact error that `simulate` stored in the file."""
+    """The true calibration error, if `simulate` stored one in the file."""
     import json
 
     try:

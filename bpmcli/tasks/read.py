@@ -1,4 +1,4 @@
-"""Reading one file, and several files as one."""
+"""Reads one file, or several as one sample."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Read:
     missed: bool = False
     """Also read the scores of wrong rows."""
     keep_scores: int = 0
-    """Also keep the scores of all classes, if they are not more than this."""
+    """Also keep the scores of all classes, if there are at most this many."""
 
     def __call__(self, item: Input) -> Loaded:
         return read_rows(
@@ -32,7 +32,7 @@ class Read:
 
 
 def pooled(loaded: Sequence[Loaded], paths: Sequence[str]) -> tuple[Rows, tuple[Notice, ...]]:
-    """Several files as one sample."""
+    """The rows of several files together, with their notices."""
     from bpmcli.io.summaries import check_kinds
 
     check_kinds([(path, part.rows.target) for path, part in zip(paths, loaded, strict=True)])
@@ -43,14 +43,13 @@ def pooled(loaded: Sequence[Loaded], paths: Sequence[str]) -> tuple[Rows, tuple[
 
 
 def pooled_summaries(loaded: Sequence[Loaded]) -> tuple[Rows, tuple[Notice, ...]]:
-    """Several files as one sample if some of them are summaries: the other files are summarised too."""
-
+    """The same if some of the files are summaries: the other files are summarised too."""
     from bpmcli.core.summary.summary import summary_of
     from bpmcli.io.summaries import Summarised, as_loaded, merge_summarised
 
     def summarised(part: Loaded) -> Summarised:
         if part.summarised:
-            return part.summarised._replace(odd={})  # the file has these notices already
+            return part.summarised._replace(odd={})  # its notices are among `part.notices`
         groups = part.rows.by_group() if part.layout.group else [("", part.rows)]
         tables = {name: summary_of(rows.log_odds, rows.hits, rows.weights) for name, rows in groups}
         return Summarised(tables, part.rows.target, by=part.layout.group)

@@ -1,4 +1,4 @@
-"""Everything a report says about one input."""
+"""Computes everything that a report says about one input."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IDENTITY = "identity"
 
 
 class Examined(NamedTuple):
-    """One input: its metrics, its diagram, its groups, and the scores that each calibrator would give it."""
+    """One input: its metrics, diagram and groups, and how well each calibrator would repair it."""
 
     record: dict[str, Any]
     reliability: Reliability
@@ -35,7 +35,7 @@ class Examined(NamedTuple):
 
 
 def log_losses(scores: Sequence[CalibratorScore]) -> dict[str, float | None]:
-    """The log loss of each method, the lowest first: of all classes where their scores are known."""
+    """The log loss of each method, the lowest first: that of all classes if their scores are known."""
     whole = any(s.score == "nll-all" and s.value is not None for s in scores)
     own = [s for s in scores if s.score == ("nll-all" if whole else "nll")]
     return {s.method: s.value for s in sorted(own, key=lambda s: (s.value is None, s.value or 0.0))}
@@ -79,7 +79,7 @@ class ExamineFile:
             return [], (notice("no-repair", why=error.message),)
 
     def _errors(self, item: Input, best: str) -> tuple[float, float] | None:
-        """The tce before and after one calibrator: for all of them it would take longer than the rest of the report."""
+        """The tce before and after the best calibrator; for all of them it would take too long."""
         if self.compare is None or self.calibration is None or best == IDENTITY:
             return None
         contest = replace(self.compare.contest, methods=(IDENTITY, best), names=("tce",), folds=0)

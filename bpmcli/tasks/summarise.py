@@ -1,4 +1,4 @@
-"""Summarising one file, a part of a file, or several files."""
+"""Summarises one file, a part of a file, or several files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Summarise:
-    """Summarises one file or part of a file: the function that engines call."""
+    """Summarises one file, or a part of one."""
 
     options: InputOptions
 
