@@ -1,4 +1,4 @@
-"""The only layer that knows file formats."""
+"""Reads and writes files: the only room that knows file formats."""
 
 from __future__ import annotations
 

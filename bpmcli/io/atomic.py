@@ -1,4 +1,4 @@
-"""Files appear under their name when they are complete: written under a temporary name first, then renamed.
+"""Writes a file under a temporary name and renames it when it is complete.
 
 The temporary file is locked while its writer lives. A run that was killed leaves its file behind unlocked, and the
 next run that writes the same target removes it.
@@ -32,7 +32,7 @@ unfinished: set[str] = set()
 
 @contextmanager
 def atomic_path(path: str) -> Iterator[str]:
-    """A temporary name beside `path`; renamed to it at the end, removed on any failure."""
+    """A temporary name beside `path`. The file is renamed to `path` at the end, and removed on any failure."""
     path = local_path(path)
     target = Path(path)
     if is_remote(path) or (target.exists() and not target.is_file() and not target.is_dir()):
@@ -117,7 +117,7 @@ def _sent(path: str) -> Iterator[str]:
 
 
 def write_text(path: str, text: str) -> None:
-    """A text file, or standard output for `-`."""
+    """Writes text to a file, or to standard output for `-`."""
     if path == STDOUT:
         data_stream().write(text)
         return

@@ -1,4 +1,4 @@
-"""Batches without missing values, small enough even if their lists differ much in length."""
+"""Batches without missing values, small enough even if the lists in them differ much in length."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ def complete_batches(
     rest: bool = False,
     outcomes: bool = True,
 ) -> Iterator[ColumnBatch]:
-    """Batches without missing values: such rows are left out if that was asked for, and refused otherwise.
+    """Batches of rows. A row with a missing value is left out with `--skip-missing`, and otherwise an error.
 
+    `odd` counts the rows that were left out.
     With `outcomes=False` labels are not read, and rows without a group are kept.
     """
     names = layout.names if outcomes else [*layout.scores, *([layout.group] if layout.group else [])]
@@ -82,7 +83,7 @@ def _empty_is_missing(batch: ColumnBatch) -> ColumnBatch:
 
 
 def _without_group(batch: ColumnBatch, group: str) -> ColumnBatch:
-    """Keep rows whose group is missing: the pooled calibrator is for them."""
+    """Keeps rows whose group is missing; they get the pooled calibrator."""
     nulls = {name: null for name, null in batch.nulls.items() if name != group}
     values = batch.columns[group]
     if not isinstance(values, (Lists, Categorical)):
@@ -97,7 +98,7 @@ def _without_group(batch: ColumnBatch, group: str) -> ColumnBatch:
 
 
 def _not_finite_is_missing(batch: ColumnBatch, layout: Layout) -> ColumnBatch:
-    """Arrays have no nulls: NaN stands for a missing value, and an infinite score counts as missing too."""
+    """With `--skip-missing`, NaN (arrays have no nulls) and infinite scores count as missing."""
     missing = np.zeros(batch.n, dtype=bool) if batch.missing is None else batch.missing
     scores = set(layout.scores)
     for name, values in batch.columns.items():

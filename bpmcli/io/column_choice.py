@@ -1,4 +1,4 @@
-"""Which columns hold the scores, labels and hits: by name when that is unambiguous, by option always."""
+"""Which columns hold scores, labels and outcomes: those that an option names, otherwise those with a known name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bpmcli.record import Record
 
 
 class InputOptions(Record):
-    """What the user said about the input."""
+    """The options that say how to read an input."""
 
     logits: str | None = None
     probs: str | None = None
@@ -46,7 +46,7 @@ class InputOptions(Record):
     each_label: bool = False
     """With `multi_label`: the labels are the groups of the rows."""
     by_path: tuple[tuple[str, Mapping[str, Any]], ...] = ()
-    """Other values for the inputs whose absolute path matches a pattern; the last that matches wins."""
+    """Other options for inputs whose absolute path matches a pattern. If several match, the last one wins."""
 
     def at(self, path: str) -> InputOptions:
         """The options of this input."""
@@ -89,7 +89,7 @@ def as_option(names: Sequence[str]) -> str:
 
 
 def _numbered_prefix(columns: Iterable[ColumnInfo]) -> str:
-    """The prefix of numbers in columns like score_0, score_1, …; empty if there is none, or more than one."""
+    """The common prefix of columns like score_0, score_1, …; empty if there is none, or more than one."""
     found: dict[str, set[int]] = {}
     for column in columns:
         parts = re.fullmatch(r"(.*?[^\W\d_])_?(\d{1,6})", column.name)

@@ -50,19 +50,19 @@ def is_one_of(*values: str) -> Is:
 
 
 class Kind(NamedTuple):
-    """A kind of document: its name, the newest version we read, where it comes from, and its fields."""
+    """A kind of document: its name, the newest version that is read, where it comes from, and its fields."""
 
     schema: str
     version: int
     origin: str
-    """Follows "a file" in a hint."""
+    """The end of a hint that begins with "give a file"."""
     fields: Mapping[str, Any]
 
 
 METRIC_VALUE = {"value": Maybe(NUMBER), "low": Maybe(NUMBER), "high": Maybe(NUMBER)}
 
 REMEMBERED = ("logits", "probs", "confidence", "log_odds", "label", "hit", "prediction", "weight", "scale")
-"""Options of the input that parameters remember, so that `apply` finds the same columns in other files."""
+"""Input options that a parameter file stores, so that `apply` finds the same columns in other files."""
 
 LIST_OF_INPUTS = Is(
     "a list of objects with the sha256 of a file",

@@ -74,7 +74,7 @@ def parse(raw: bytes | str, hint: str) -> Any:
     if len(raw) > LARGEST_FILE:
         raise DataError(f"is larger than {LARGEST_FILE >> 20} MB, the limit for such files", hint)
     if _containers(raw) > MOST_CONTAINERS:
-        raise DataError(f"holds more than {MOST_CONTAINERS} lists and objects, which no document of ours does", hint)
+        raise DataError(f"holds more than {MOST_CONTAINERS} lists and objects, which no file of bpmcli does", hint)
     try:
         document = json.loads(raw)
     except json.JSONDecodeError as error:

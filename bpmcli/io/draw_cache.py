@@ -1,4 +1,4 @@
-"""Finished draws of a benchmark on disk, so that an interrupted run continues where it stopped.
+"""Finished draws of a simulation on disk, so that an interrupted `compare --resume` continues where it stopped.
 
 One JSON object per line. The first line has everything that the values depend on and a checksum of the other lines;
 every other line is one data set. The file is replaced as a whole, so it is always complete. A draw that was not saved
@@ -27,7 +27,7 @@ EVERY = 5.0
 
 
 def _code() -> bytes:
-    """A checksum of the source code of all arithmetic: values computed by other code are not reused."""
+    """The source code of all arithmetic, for a checksum: values that other code computed are not reused."""
     core = Path(__file__).resolve().parent.parent / "core"
     return b"".join(path.read_bytes() for path in sorted(core.rglob("*.py")))
 

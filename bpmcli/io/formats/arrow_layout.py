@@ -26,7 +26,7 @@ LARGEST_RATIO = 16
 """A batch that unpacks to more may be at most this many times as large as what is stored."""
 MOST_ROWS = 1 << 24
 ROWS_PER_BYTE = 64
-"""A batch of more than MOST_ROWS rows must have a byte for every eight rows, because a row takes at least one bit."""
+"""A batch of more than MOST_ROWS rows must unpack to at least one byte for every 64 rows."""
 
 AGAIN = "write the file again, in batches of at most a million rows"
 

@@ -1,4 +1,4 @@
-"""What the writer of csv asks about its columns, and how its lines end."""
+"""Helpers of the csv writer: line ends, and questions about columns."""
 
 from __future__ import annotations
 
@@ -23,4 +23,5 @@ def has_nul(values: Sequence[Any]) -> bool:
 
 
 def nested(values: Sequence[Any]) -> bool:
+    """Whether a column holds lists or objects."""
     return isinstance(next((v for v in values if v is not None), None), (list, dict))

@@ -1,4 +1,4 @@
-"""csv and tsv files with a header, plain or gzipped."""
+"""csv and tsv files, plain or gzipped. `csv_dialect` finds out how a file is written."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUOTE, LINE_END = ord('"'), ord("\n")
 
 @reads("csv", ".csv", ".csv.gz")
 class CsvReader(TextReader):
-    """Comma-separated text with a header."""
+    """Text with fields separated by commas or semicolons, with or without a header."""
 
     distinct: ClassVar[bool] = False
     from_disk: ClassVar[bool] = False
@@ -210,12 +210,12 @@ class CsvReader(TextReader):
 def _expected(kind: str) -> str:
     if kind == "double":
         return "a number"
-    return {"int64": "a whole number", "bool": "true or false"}.get(kind, f"a {kind}") + ", as all before it are"
+    return {"int64": "a whole number", "bool": "true or false"}.get(kind, f"a {kind}") + ", like the values before it"
 
 
 @reads("tsv", ".tsv", ".tsv.gz")
 class TsvReader(CsvReader):
-    """Tab-separated text with a header."""
+    """Text with fields separated by tabs, with or without a header."""
 
     delimiter: ClassVar[str] = "\t"
 

@@ -21,7 +21,7 @@ LONGEST = 1 << 28
 
 @contextmanager
 def closed_quotes(stream: Callable[[], Any], delimiter: str) -> Iterator[Any]:
-    """A file to read from. If it was read to its end and has an odd number of quotes, it is read again and checked."""
+    """A file to read from. Once it is read to its end, an odd number of quotes makes it be read again and checked."""
     with stream() as raw:
         counted = _CountedQuotes(raw)
         try:
@@ -42,7 +42,7 @@ class _CountedQuotes:
         self.raw = raw
         self.quotes = 0
         self.stopped = False
-        """Nobody wants more: a thread of pyarrow that reads ahead should end."""
+        """Set when no more is needed, so that a thread of pyarrow that reads ahead ends."""
         self.ended = False
 
     def readable(self) -> bool:
@@ -53,7 +53,7 @@ class _CountedQuotes:
         self.raw.close()
 
     def read(self, size: int = -1) -> Any:
-        """The next bytes, in memory of pyarrow, which uses it again; memory of Python would be new for every block."""
+        """The next bytes, in memory that pyarrow reuses; Python would allocate new memory for every block."""
         if self.stopped:
             return b""
         block = self.raw.read_buffer(size)

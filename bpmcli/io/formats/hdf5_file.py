@@ -1,4 +1,4 @@
-"""HDF5 files: a group with data sets is an input, so one file can be a batch of them (`file.h5::group`)."""
+"""HDF5 files. Every group that holds data sets is an input of its own (`file.h5::group`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_GROUPS = 100_000
 LARGEST_UNPACKED = 1 << 28
 """Bytes that a data set may claim, however few are stored."""
 LARGEST_RATIO = 1000
-"""A data set that claims more may claim at most this many times what is stored; gzip cannot pack more tightly."""
+"""A data set that claims more may claim at most this many times what is stored; gzip packs hardly more tightly."""
 LARGEST_CHUNK = 1 << 27
 
 
@@ -53,7 +53,7 @@ def groups(path: str) -> list[str]:
                     found.append(name)
                 pending += [f"{name}/{key}" if name else key for key in inside if kinds[key] is h5py.Group]
     except (OSError, RuntimeError, KeyError, ValueError):
-        return [path]  # its reader says what is wrong
+        return [path]  # the reader will report what is wrong
     if found in ([], [""]):
         return [path]
     return sorted(f"{path}{SEPARATOR}{name}" if name else path for name in found)

@@ -14,11 +14,11 @@ from bpmcli.io.formats.arrow_layout import stream_batches
 from bpmcli.io.formats.record_batches import ArrowReader
 
 HUGGING_FACE = b"huggingface"
-"""Where the features of a data set are described in the schema."""
+"""The key under which the schema's metadata describes the features of a data set."""
 
 
 def is_dataset(folder: str) -> bool:
-    """Whether `datasets.save_to_disk` wrote a folder."""
+    """Whether `Dataset.save_to_disk` wrote this folder."""
     return os.path.isfile(os.path.join(folder, "dataset_info.json")) and bool(_shards(folder))
 
 

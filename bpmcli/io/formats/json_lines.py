@@ -61,7 +61,7 @@ class CheckedLines:
         return block
 
     def _without_lone_surrogates(self, size: int) -> bytes:
-        """The next block. If it has such escapes it ends with a line, because a pair may not be torn apart."""
+        """The next block. If it has such escapes, it ends with a whole line, so that no pair is torn apart."""
         fresh: bytes = self.raw.read(size - len(self._held) if size > 0 else size)
         block, self._held = self._held + fresh, b""
         if _SURROGATE.search(block) is None and b"\\" not in block[-12:]:
@@ -86,7 +86,7 @@ class CheckedLines:
             raise DataError(f"line {line} is not a JSON object", "every line is one object, in braces")
 
     def _check_depth(self, text: bytes) -> None:
-        """Counts brackets inside text too: nobody writes hundreds of unclosed brackets in a line."""
+        """Brackets inside text are counted too; text hardly ever has hundreds of unclosed brackets."""
         for number, line in enumerate(text.split(b"\n"), start=self._line):
             if line.count(b"{") + line.count(b"[") <= DEEPEST:
                 continue

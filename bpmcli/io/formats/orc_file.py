@@ -33,7 +33,7 @@ class OrcReader(ArrowReader):
             return schema
 
     def _check_claim(self, claimed: int, stored: int) -> None:
-        """Raise DataError if a stripe, which is read whole, would unpack to too much."""
+        """Raise DataError if the file claims far more values than it can hold: stripes are read whole."""
         if claimed > max(LARGEST_UNPACKED, LARGEST_RATIO * stored):
             raise DataError(
                 f"claims {claimed / 2**20:.0f} MB packed into {stored} bytes",

@@ -15,8 +15,8 @@ from bpmcli.io.formats.table_writer import ArrowWriter
 ROWS_AT_A_TIME = 1 << 20
 
 CACHED_ROWS = 1 << 17
-"""Rows per batch unless it is written again: so few that decoded values stay in the cache. Written batches become row
-groups."""
+"""The most rows per batch if only some columns are read: so few that decoded values stay in the cache. If all columns
+are read to be written again, batches are larger, because each becomes a row group."""
 
 READ_BYTES = 1 << 18
 """A local file is read in pieces; a remote one column by column, since requests are slow."""
@@ -84,7 +84,7 @@ class ParquetReader(ArrowReader):
 
 
 def _dictionary_sizes(file: Any) -> dict[str, tuple[int, int, int]]:
-    """Number of values, unpacked bytes and packed bytes of the dictionaries of all columns of text."""
+    """For columns of text with dictionaries: number of values, unpacked bytes, and bytes of the largest dictionary."""
     found: dict[str, tuple[int, int, int]] = {}
     texts = {field.name for field in file.schema_arrow if is_text(field.type)}
     for i in range(file.metadata.num_row_groups if texts else 0):
@@ -99,7 +99,7 @@ def _dictionary_sizes(file: Any) -> dict[str, tuple[int, int, int]]:
 
 
 def _batch_rows(metadata: Any, names: set[str] | None) -> int:
-    """Rows per batch, from what the first row group says about its columns; impossible sizes are refused."""
+    """Rows per batch, from what the first row group states about its columns. Impossible sizes in it are refused."""
     if not metadata.num_row_groups or not metadata.row_group(0).num_rows:
         return 1024
     group = metadata.row_group(0)

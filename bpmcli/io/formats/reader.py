@@ -86,7 +86,7 @@ class Reader:
     """The column that names a row's cluster, if the format has one. Rows with the same value are not independent."""
 
     outcome_hint: ClassVar[str] = ""
-    """Where to get what is correct, if the format does not have it."""
+    """How to supply the labels, if the format does not have them."""
 
     written_as: str = ""
     """The suffix of the output that the columns are written to, if any: a reader may then keep text as it is."""
@@ -122,7 +122,7 @@ class Reader:
         raise NotImplementedError
 
     def read(self, names: Sequence[str], numeric: Sequence[str], rest: bool) -> Iterator[ColumnBatch]:
-        """The batches; `numeric` columns must be numbers, `rest` passes on the other columns."""
+        """The batches. `numeric` columns must be numbers; with `rest`, all other columns are passed on."""
         raise NotImplementedError
 
     def file_arrays(self, scores: str) -> list[str]:
@@ -141,13 +141,13 @@ class Reader:
             yield from self.read(names, numeric, rest)
 
     def class_names(self, label: str, n: int) -> tuple[str, ...] | None:
-        """The names of the n classes in the order of the scores, where something beside the file lists them."""
+        """The names of the n classes in the order of the scores, if the file or a file beside it lists them."""
         from bpmcli.io.class_names import beside
 
         return beside(self.path, n)
 
     def count_rows(self) -> int:
-        """The number of rows, counted by reading one column if nothing else tells."""
+        """The number of rows. If the file does not state it, one column is read to count them."""
         if self.n_rows is not None:
             return self.n_rows
         return sum(batch.n for batch in self.batches([next(iter(self.columns))]))

@@ -1,4 +1,4 @@
-"""What the readers and writers of parquet, arrow, csv and jsonl share: record batches of pyarrow."""
+"""What all readers that use pyarrow have in common: parquet, arrow, ORC, csv, jsonl and JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ArrowReader(Reader):
     """Whether offsets, indices and text come unchecked from the file. False if pyarrow makes and checks them itself."""
 
     has_digits: ClassVar[bool] = False
-    """Numbers are stored as text, with any number of digits."""
+    """Whether numbers are stored as text, with any number of digits."""
 
     def schema(self) -> Any:
         """The arrow schema of the file."""
@@ -52,7 +52,7 @@ class ArrowReader(Reader):
             self.columns[f.name] = _column_info(f)
 
     def class_names(self, label: str, n: int) -> tuple[str, ...] | None:
-        """The class names in the metadata: a JSON list under `classes`, or the features of a Hugging Face data set."""
+        """The class names in the metadata: a JSON list under `classes` or `class_names`."""
         import json
 
         try:
@@ -85,7 +85,7 @@ class ArrowReader(Reader):
     def _refuse_rounded(self, passed: Mapping[str, Any]) -> set[str]:
         """Refuse columns that pyarrow took for float64 although they hold longer whole numbers, such as keys.
 
-        Returns the columns that the whole file was read for: the next batches need not look at them.
+        Returns the columns for which the whole file was searched; later batches need not search again.
         """
         import pyarrow as pa
         import pyarrow.compute as pc

@@ -1,4 +1,4 @@
-"""What the writers of parquet and arrow files share: arrow tables that keep the input's schema."""
+"""What the writers of parquet and arrow files have in common: arrow tables that keep the input's schema."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bpmcli.io.formats.reader import Reader, is_plain
 from bpmcli.io.formats.writer import Writer, spread_matrices
 
 PANDAS = b"pandas"
-"""Where pandas keeps its description of the columns and the index."""
+"""The key under which pandas describes the columns and the index."""
 
 
 class ArrowWriter(Writer):

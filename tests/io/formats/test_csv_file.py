@@ -178,7 +178,7 @@ def test_a_semicolon_in_one_of_several_names_is_a_name(path):
 @pytest.mark.parametrize(
     ("last", "words"),
     [
-        ("0.5,x", r"column 'h' holds 'x' \(row 601\), which is not a whole number, as all before it are"),
+        ("0.5,x", r"column 'h' holds 'x' \(row 601\), which is not a whole number, like the values before it"),
         ("0.5,1,2", "line 602 has 3 fields, the header 2"),
         ("abc,1", r"column 's' holds 'abc' \(row 601\), which is not a number"),
     ],
@@ -205,8 +205,8 @@ def test_a_line_longer_than_a_block(path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [("double", "a number"), ("int64", "a whole number, as all before it are"),
-     ("bool", "true or false, as all before it are"), ("date32", "a date32, as all before it are")],
+    [("double", "a number"), ("int64", "a whole number, like the values before it"),
+     ("bool", "true or false, like the values before it"), ("date32", "a date32, as all before it are")],
 )  # fmt: skip
 def test_what_was_expected_instead(kind, words):
     assert csv_file._expected(kind) == words
