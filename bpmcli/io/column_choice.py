@@ -196,7 +196,13 @@ class ColumnChoice:
     def rarer_scores(self) -> Scores | None:
         """The scores whose column has one of the less common names; None if there is none."""
         role = next((role for role in SCORES if self._known(role, RARER)), None)
-        return (role, (str(self.one(role)),), None) if role else None
+        if role:
+            return role, (str(self.one(role)),), None
+        # answer_confidence, model.conf and the like
+        ending = re.compile(r".*[\W_]conf(idence)?([\W_]score)?", re.IGNORECASE)
+        numbers = [column.name for column in self.columns.values() if column.kind == "f" and column.width is None]
+        ends = [name for name in numbers if ending.fullmatch(name)]
+        return ("confidence", (ends[0],), None) if len(ends) == 1 else None
 
     def _by_prefix(self, role: str) -> Spread | None:
         single = [name for name, column in self.columns.items() if column.width is None]

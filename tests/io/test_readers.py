@@ -181,6 +181,15 @@ def test_columns_named_after_classes(tmp_path):
         read_rows(str(tmp_path / "b.csv"))
 
 
+@pytest.mark.parametrize("name", ["answer_confidence", "model.conf", "GPT Confidence Score"])
+def test_a_column_whose_name_ends_in_confidence(tmp_path, name):
+    (tmp_path / "a.csv").write_text(f"id,{name},latency,correct\n1,0.9,1.5,1\n2,0.6,2.5,0\n")
+    assert read_rows(str(tmp_path / "a.csv")).rows.sample.confidences == pytest.approx([0.6, 0.9])
+    (tmp_path / "b.csv").write_text(f"id,{name},other_confidence,correct\n1,0.9,0.5,1\n2,0.6,0.5,0\n")
+    with pytest.raises(DataError, match="no column with scores"):
+        read_rows(str(tmp_path / "b.csv"))
+
+
 def test_another_array_written_to_a_table_is_not_the_scores(tmp_path):
     text = "prob,label,probs_0_0,probs_0_1,probs_0_2\n0.9,1,3,4,5\n0.2,0,1,2,3\n0.7,1,3,2,2\n"
     (tmp_path / "a.csv").write_text(text)
