@@ -36,7 +36,7 @@ def file_and_column(label: str) -> tuple[str, str | None]:
 
 
 def refuse_missing_file(label: str, columns: Iterable[str]) -> None:
-    """Refuse a name that is no column if it looks like a file: FILE::COLUMN, or a name with a known suffix."""
+    """Refuse a name that is not a column but looks like a file: FILE::COLUMN, or a name with a known suffix."""
     path, mark, column = label.rpartition("::")
     path = path or label
     if "://" in label or not (mark or reader_for(suffix_of(label)) is not None):
@@ -105,9 +105,10 @@ def _whole(reader: Reader, name: str) -> Array | Categorical:
 
 
 def _first_label(values: Array | Categorical, labels: Reader, column: str, scores: Reader) -> Array | None:
-    """The label in the first line of the file if that is not a header: a whole number, where one label is missing.
+    """The first line of the file, if it was read as a header but is a label.
 
-    pandas writes a column without a name under the header 0, so in a table that line may be either, and is refused.
+    That is so if it is a whole number and there is one row of scores more than there are labels. In csv and tsv files
+    the number 0 is refused, because it may be either: pandas writes a column without a name under the header 0.
     """
     is_number = column.removeprefix("-").isdigit() and len(labels.columns) == 1 and labels.label in ("csv", "tsv")
     if not is_number or not isinstance(values, np.ndarray):

@@ -1,4 +1,4 @@
-"""Which column is what: by name when that is unambiguous, by option always."""
+"""How a file is understood: which of its columns hold what."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Layout(Record):
     scores: tuple[str, ...]
     """One column, or one per class."""
     binary: bool
-    """Scores are P(y = 1)."""
+    """Whether the scores are P(y = 1)."""
     classes: tuple[str, ...] | None
     """Names of the classes, where the columns carry them."""
     label: str | None
@@ -35,7 +35,7 @@ class Layout(Record):
     target: str
 
     percent: bool = False
-    """Scores are percentages."""
+    """Whether the scores are percentages."""
     n_classes: int = 0
     """The number of classes; 0 if it varies or is not known."""
     cluster: str | None = None
@@ -101,7 +101,9 @@ class Layout(Record):
 
 
 def understand(reader: Reader, options: InputOptions, outcomes: bool = True) -> Layout:
-    """Decide from names and options; values are never used to guess what names leave open.
+    """Decides from names and options what the columns are.
+
+    Values are looked at only for columns that are named after the classes, which must be distributions.
 
     With `outcomes=False` labels are not needed, and the file may lack them.
     """
@@ -178,7 +180,7 @@ def is_percent(options: InputOptions, kind: str) -> bool:
 
 
 def _with_class_names(layout: Layout, reader: Reader) -> Layout:
-    """Labels that are names need the order of the classes, which some files store beside the scores."""
+    """Adds the names of the classes in the order of the scores, if the labels are names and the file lists them."""
     if layout.classes is None and layout.label and layout.n_classes > 1 and reader.columns[layout.label].kind in "US":
         return layout._replace(classes=reader.class_names(layout.label, layout.n_classes))
     return layout
@@ -187,7 +189,7 @@ def _with_class_names(layout: Layout, reader: Reader) -> Layout:
 def _check_scores(
     columns: Mapping[str, ColumnInfo], kind: str, scores: Sequence[str], matrix: bool, options: InputOptions
 ) -> None:
-    """Whether the shape of the scores fits their kind and --event."""
+    """Raise DataError if the shape of the scores does not fit their kind and --event."""
     if kind in ("confidence", "log_odds") and matrix:
         raise DataError(
             f"'{scores[0]}' has {columns[scores[0]].width} values a row; a {kind.replace('_', '-')} is one number",
@@ -215,7 +217,7 @@ def _check_group(columns: Mapping[str, ColumnInfo], name: str | None) -> None:
 
 
 def _check_rows(columns: Mapping[str, ColumnInfo], layout: Layout, outcomes: Sequence[str]) -> None:
-    """The scores fix the number of rows: every other column in use must have as many."""
+    """Raise DataError if a column in use does not have as many rows as the scores."""
     first = layout.scores[0]
     n = columns[first].rows
     for name in [*layout.names, *outcomes]:
@@ -232,7 +234,7 @@ def _check_rows(columns: Mapping[str, ColumnInfo], layout: Layout, outcomes: Seq
 def _with_outcome(
     layout: Layout, columns: Mapping[str, ColumnInfo], options: InputOptions, matrix: bool, where: str = ""
 ) -> Layout:
-    """Keep only the columns that say which rows are correct."""
+    """Keeps only the columns that tell which rows are correct."""
     found = listed(columns)
     # Scores of all classes and P(y = 1) bring their own prediction.
     own_prediction = matrix or layout.binary

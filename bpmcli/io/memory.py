@@ -1,7 +1,7 @@
 """How much memory a command may take for the files it was given: 1 GB, and more for larger files.
 
-Readers compare what a file claims with its size before they allocate anything. This is the guard behind them: a thread
-compares the memory of the process with its budget, and ends it with a sentence. Linux only, elsewhere nothing is known.
+Readers compare what a file claims with its size before they allocate anything. As a second guard, a thread compares the
+memory of the process with a budget, and ends the process with a message if it takes more. This works on Linux only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BASE = 960 << 20
 """The budget for small files, in bytes. Memory that is taken between two checks comes on top."""
 
 PER_BYTE = 32
-"""Further bytes for every byte of the files that were opened: float16 scores become float64, more than once."""
+"""Further bytes for every byte of the files that were opened: float16 scores become float64, in several copies."""
 
 INTERVAL = 0.03
 """Seconds between two checks."""
@@ -43,7 +43,7 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def grant(path: str) -> None:
-    """Report that a file is opened: the budget grows with its size. The size of remote files is not known."""
+    """Lets the budget grow with the size of a file that is opened. The size of a remote file is not known."""
     stated()
     if own_process and not _sizes:
         _keep_freed()
@@ -83,7 +83,7 @@ def stated() -> int | None:
 
 
 def budget() -> int | None:
-    """Bytes that the process may take; None for no limit, as without input files, when nothing is untrusted."""
+    """Bytes that the process may take. None means no limit: without input files, no input is untrusted."""
     wanted = stated()
     if wanted is not None:
         return wanted or None
@@ -114,7 +114,7 @@ class Watch:
 
 
 def refusal() -> tuple[str, str]:
-    """The message and the hint."""
+    """The message and the hint for a process that took more than its budget."""
     size = f"{(budget() or 0) / 2**30:.1f} GiB"
     return f"took more than {size} of memory, the budget for inputs of this size", f"{VARIABLE}=8G allows more"
 

@@ -109,8 +109,7 @@ def multi_label_rows(batch: ColumnBatch, layout: Layout, odd: Counter[str], outc
 
 def _log_odds(scores: Array, layout: Layout, first_row: int) -> Floats:
     if layout.kind == "probs":
-        flat = log_odds_of_confidences(scores.reshape(-1), first_row * scores.shape[1], "probabilities")
-        return flat.reshape(scores.shape)
+        return log_odds_of_confidences(scores, first_row, "probabilities")
     x: Floats = np.asarray(scores, dtype=np.float64)
     bad = np.asarray(~np.isfinite(x).all(axis=1))
     if bad.any():

@@ -1,4 +1,4 @@
-"""From a path to a reader: by `--input-format`, by suffix, or by content where the suffix says nothing."""
+"""Finds the reader of a file: by `--input-format`, by its suffix, or by its content."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 GZIP = b"\x1f\x8b"
 
 LOG_SUFFIXES = (".jsonl", ".json", ".eval", ".jsonl.gz", ".ndjson", "")
-"""What evaluation logs are called. Other files are not looked into, because reading them should start quickly."""
+"""Suffixes of evaluation logs. Other files are not checked for being logs, so that reading them starts quickly."""
 
 
 LM_SCORE = "lm-score:"
-"""The format that --lm-score stands for: logs of lm-evaluation-harness, still recognised by content, with a choice."""
+"""Begins the `--input-format` that --lm-score sets: logs are recognised by content, and those of lm-eval use it."""
 
 
 def open_reader(path: str, input_format: str | None = None) -> Reader:
@@ -71,7 +71,7 @@ def _reader_of_file(path: str, suffix: str, size: int) -> type[Reader]:
     head = _head(path, size)
     if suffix in LOG_SUFFIXES and head is not None and (log := _log(head)) is not None:
         return log
-    if suffix == ".eval":  # only Inspect writes such files: its reader says what is wrong with this one
+    if suffix == ".eval":  # only Inspect writes such files, and its reader will report what is wrong
         return _inspect()
     if named is not None and (head is None or not head.strip() or named.recognises(head)):
         return named
@@ -89,7 +89,7 @@ def _by_content_or_suffix(head: bytes | None, named: type[Reader] | None, suffix
         return found  # a variant of the format, such as arrow's stream format
     if found is not None and found.distinct:
         raise DataError(f"has the suffix {suffix} but holds {found.label}", f"--input-format {found.label}")
-    return named  # its own message says what is wrong
+    return named  # this reader will report what is wrong
 
 
 def _scored(found: type[Reader], path: str, choice: str) -> Reader:
@@ -136,7 +136,7 @@ def _unnamed(found: type[Reader] | None, head: bytes | None, suffix: str) -> typ
 
 
 def by_content(head: bytes) -> type[Reader] | None:
-    """The format that a file's first bytes belong to; gzip is looked into."""
+    """The reader of the format that the first bytes of a file have, unpacked if they are gzipped."""
     if head.startswith(GZIP):
         head = unzipped(head)
     # Formats with a mark of their own come first: almost any text could be csv.

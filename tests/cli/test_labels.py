@@ -123,6 +123,15 @@ def test_fit_and_apply_several_labels(run: Run, path: str) -> None:
     assert found == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize("value", [1.5, -0.25, np.nan])
+def test_a_bad_probability_is_named_with_its_row(run: Run, value: float) -> None:
+    p, y = multi(10)
+    p[2, 1] = value
+    np.savez("m.npz", probs=p, labels=y)
+    ran = run("metrics", "m.npz", "--multi-label", "-m", "ece", code=3)
+    assert "(row 3)" in ran.err
+
+
 def test_logits_of_labels_stay_logits(run: Run) -> None:
     p, y = multi(400)
     np.savez("p.npz", probs=p, labels=y)

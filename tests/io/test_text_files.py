@@ -43,8 +43,16 @@ def jsonl(path: Path, last: str, rows: int = 3_000) -> str:
     ("row", "last", "words"),
     [
         ("0.512345678,1", "abc,1", r"column 'confidence' holds 'abc' \(row 6001\), which is not a number"),
-        ("0.512345678,1", "0.5,yes", r"column 'hit' holds 'yes' \(row 6001\), which is not a whole number, as all"),
-        ("0.512345678,true", "0.5,x", r"column 'hit' holds 'x' \(row 6001\), which is not true or false, as all"),
+        (
+            "0.512345678,1",
+            "0.5,yes",
+            r"column 'hit' holds 'yes' \(row 6001\), which is not a whole number, like the values before it",
+        ),
+        (
+            "0.512345678,true",
+            "0.5,x",
+            r"column 'hit' holds 'x' \(row 6001\), which is not true or false, like the values before it",
+        ),
     ],
 )
 def test_a_csv_value_out_of_place_is_named_with_its_row(tmp_path, row, last, words):

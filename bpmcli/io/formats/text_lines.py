@@ -1,4 +1,4 @@
-"""What csv, tsv and jsonl share: lines of UTF-8 text, plain or gzipped, and their writing."""
+"""What csv, tsv and jsonl have in common: reading and writing lines of UTF-8 text, plain or gzipped."""
 
 from __future__ import annotations
 

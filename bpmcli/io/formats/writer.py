@@ -20,13 +20,13 @@ class Writer:
     """A format to suggest for columns that this one cannot hold."""
 
     to_stdout: ClassVar[bool] = False
-    """The format can be written to standard output."""
+    """Whether the format can be written to standard output."""
 
     keeps_text: ClassVar[bool] = False
-    """Numbers are stored as text. A number from such a format keeps its digits in another one, as in 1.50."""
+    """Whether numbers are stored as text. From one such format to another they are copied as text: 1.50 stays 1.50."""
 
     fixed_columns: ClassVar[bool] = True
-    """All batches have the same columns."""
+    """Whether all batches must have the same columns."""
 
     def __init__(self, path: str, metadata: Mapping[str, str], origin: Reader | None = None) -> None:
         self.path, self.metadata, self.origin = path, metadata, origin
@@ -65,7 +65,7 @@ class Writer:
             raise self.cannot_hold(name, f"holds a value ({text})") from None
 
     def cannot_hold(self, name: str, what: str) -> DataError:
-        """The refusal of a column."""
+        """The error for a column that the format cannot hold."""
         hint = f"write {self.instead} instead (-o out.{self.instead}), or leave the column out"
         return DataError(f"'{name}' {what}, which {self.label} cannot hold", hint)
 

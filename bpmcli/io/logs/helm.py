@@ -15,7 +15,7 @@ HITS = ("exact_match", "quasi_exact_match", "prefix_exact_match")
 
 
 class HelmLog(LogReader):
-    """`max_prob` as the confidence, `exact_match` as the hit."""
+    """Samples of a HELM run: `max_prob` is the confidence, and `exact_match` tells whether the answer is correct."""
 
     label = "helm"
     score = "confidence"

@@ -12,13 +12,13 @@ DECORATION = " \t\r\n()[]*.:,\"'`"
 
 
 def letter_of(token: Any) -> str:
-    """The letter that a token stands for, "" if it is more than a letter and its decoration."""
+    """The letter that a token consists of, apart from spaces and punctuation; "" if it is anything else."""
     text = str(token).strip(DECORATION).upper()
     return text if len(text) == 1 and text.isalpha() else ""
 
 
 def answer_log_odds(content: Any, letters: Sequence[str], answer: str = "") -> tuple[str, float]:
-    """The answer's letter, and its log-odds among the letters that the model weighed against it.
+    """The answer's letter, and its log-odds among the letters that are listed in `top_logprobs`.
 
     The answer is the last token that is one of the letters, or the last that is `answer` if it is known.
     """

@@ -1,7 +1,8 @@
 """lm-evaluation-harness: the samples that `lm_eval --log_samples` writes, one document per line.
 
-A multiple-choice sample has a log-likelihood per choice; softmax over them is the model's distribution. `acc` says
-whether the likeliest choice is correct; `acc_norm` first divides by the number of characters of each choice.
+A multiple-choice sample has a log-likelihood per choice; softmax over them is the model's distribution. `acc` is
+1 if the most likely choice is correct; for `acc_norm`, log-likelihoods are first divided by the number of characters
+of each choice.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class LmEvalLog(LogReader):
     label = "lm-eval"
     score = "logits"
     choices: ClassVar[Mapping[str, str]] = {
-        "acc": "hits of the likeliest choice",
-        "acc_norm": "hits of the likeliest choice per character",
+        "acc": "whether the most likely choice is correct",
+        "acc_norm": "the same, with log-likelihoods per character",
         "filter": "samples of this filter only",
     }
     how_to_log = "use a multiple_choice task: generated answers come without log-likelihoods"
@@ -75,14 +76,14 @@ class LmEvalLog(LogReader):
             raise DataError(
                 f"sample {name}: {self.metric} is {str(entry[self.metric])[:20]}, not 0 or 1: "
                 "this task scores probability mass, not one answer",
-                "choose a task with one right choice, e.g. truthfulqa_mc1",
+                "choose a task with one correct choice, e.g. truthfulqa_mc1",
             )
         if self.metric == "acc_norm":
             scores = [x / n for x, n in zip(scores, _lengths(entry, len(scores)), strict=True)]
         return LogSample(name, scores, hit, task=self.task, model=self.model, label=self._label(scores, entry, hit))
 
     def _label(self, scores: list[float], entry: Any, hit: bool) -> int | None:
-        """The right choice, if the log gives its number. Adds a remark if the likeliest choice contradicts the hit."""
+        """The number of the correct choice, if the log has it. Adds a remark if that contradicts the log's metric."""
         target = str(entry.get("target", ""))
         if not (target.isascii() and target.isdigit() and len(target) < 9 and int(target) < len(scores)):
             return None

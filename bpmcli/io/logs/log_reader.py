@@ -1,4 +1,4 @@
-"""What every reader of an evaluation log shares: samples become rows, samples without a confidence are counted."""
+"""The base of all readers of evaluation logs: samples become rows, and samples without a confidence are counted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LogSample(NamedTuple):
     """One sample of a log."""
 
     sample: str
-    """Its id; repeated samples have the same."""
+    """Its id; repetitions of a sample have the same id."""
     score: float | Sequence[float]
     """The scores, of the kind that the log's class names in `score`."""
     hit: bool | None = None
@@ -37,7 +37,7 @@ class LogSample(NamedTuple):
     task: str = ""
     model: str = ""
     label: int | None = None
-    """The position of the right choice, where the log has it."""
+    """The position of the correct choice, if the log has it."""
 
 
 class SkipSample(Exception):  # noqa: N818
@@ -195,7 +195,7 @@ def finite_number(value: Any, what: str) -> float:
 
 
 def as_hit(value: Any) -> bool | None:
-    """0, 1, true or false as a hit; None for anything else."""
+    """Whether 0, 1, true or false stands for a correct answer; None for anything else."""
     try:
         return {0.0: False, 1.0: True}.get(float(value)) if not isinstance(value, (dict, list)) else None
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""OpenAI batch output: one response per line, with `custom_id`. It has answers and their confidence, but no truth."""
+"""OpenAI batch output: one response per line, with `custom_id`. It has answers and their confidence, but no labels."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ def test_a_line_longer_than_a_block(path, monkeypatch):
 @pytest.mark.parametrize(
     ("kind", "words"),
     [("double", "a number"), ("int64", "a whole number, like the values before it"),
-     ("bool", "true or false, like the values before it"), ("date32", "a date32, as all before it are")],
+     ("bool", "true or false, like the values before it"), ("date32", "a date32, like the values before it")],
 )  # fmt: skip
 def test_what_was_expected_instead(kind, words):
     assert csv_file._expected(kind) == words
