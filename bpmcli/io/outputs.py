@@ -1,4 +1,4 @@
-"""Which file each input is written to, and which inputs are left out, spared or up to date already."""
+"""Which file each input is written to, and which inputs are outputs of an earlier run or are up to date already."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def output_paths(items: Sequence[Input], folder: str, suffixes: Sequence[str]) -
 
 
 def spare_inputs(items: Sequence[Input], *targets: str | None, also: str | None = None) -> None:
-    """Raise UsageError if a target is an input, also through links or another spelling of its path.
+    """Raise UsageError if a target is an input, even through links or under another spelling of its path.
 
     `also`: another file that is read, such as the labels.
     """
@@ -61,9 +61,10 @@ def _identity(path: str) -> tuple[int, int]:
 
 
 def without_outputs(items: Sequence[Input], arguments: Sequence[str], folder: str) -> list[Input]:
-    """The inputs without the outputs of an earlier run: files below `folder` that a search found on its way.
+    """The inputs without the outputs of an earlier run.
 
-    A file that was named is always an input, and so is a file below a folder that contains everything searched.
+    If `folder` lies inside a directory that was searched for inputs, the files below `folder` are taken for outputs. A
+    file that was named on the command line is always an input.
     """
     named = {local_path(argument) for argument in arguments}
     searched = [base for argument in named if (base := _searched(argument))]

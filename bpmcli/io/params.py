@@ -28,7 +28,7 @@ COMPARED_BYTES = 1 << 28
 
 @dataclass(frozen=True)
 class Params:
-    """What `apply` needs of a parameter file."""
+    """The content of a parameter file, as `apply` needs it."""
 
     method: str
     calibrator: Calibrator

@@ -1,4 +1,4 @@
-"""From a path to rows: open, understand, reduce batch by batch, check."""
+"""Reads the rows of a file: batch by batch, checked, and reduced to confidences and outcomes."""
 
 from __future__ import annotations
 
@@ -33,15 +33,16 @@ EXACT_ROWS = 5_000_000
 """Up to this many rows, every row is kept (half a gigabyte). More rows are summarised unless --exact is given."""
 
 REREAD_BYTES = 1 << 24
-"""Larger files are not read a second time only to be judged."""
+"""Larger files are not read a second time to judge how the calibration changed them."""
 
 SUMMARY_KEY = "bpmcli-summary"
 """Marks a summary file among parquet files."""
 
 PADDED_BYTES = 1 << 29
-"""Scores whose number of classes varies are padded to a table of at most this many values."""
+"""Scores whose number of classes varies are padded to a table of at most this many bytes."""
 
 CONFIDENT = float(np.log(4))
+"""The log-odds of a confidence of 0.8."""
 
 
 class Loaded(Record):
@@ -56,7 +57,7 @@ class Loaded(Record):
 
 
 class RowsBatch(Record):
-    """Reduced rows of one batch, with the batch they came from."""
+    """The rows of one batch, and the batch they came from."""
 
     batch: ColumnBatch
     rows: Rows
@@ -139,7 +140,10 @@ def stream_rows(
     outcomes: bool = True,
     keep_scores: int = 0,
 ) -> Iterator[RowsBatch]:
-    """Rows batch by batch. `rest` also reads the other columns; with `outcomes=False` no labels are needed."""
+    """Rows batch by batch. `rest` also reads the other columns; with `outcomes=False` no labels are needed.
+
+    `odd` counts what is unusual about the rows, by the code of its notice.
+    """
     for batch in complete_batches(reader, layout, options, odd, rest=rest, outcomes=outcomes):
         rows = rows_of(
             batch, layout, odd, distributions=distributions, missed=missed, outcomes=outcomes, keep_scores=keep_scores

@@ -51,7 +51,7 @@ def opened(path: str) -> Any:
 
 @contextmanager
 def reaching(path: str) -> Iterator[None]:
-    """Turns any exception of a store into a DataError about this path: every store has exceptions of its own."""
+    """Turns any exception of a store into a DataError about this path; every store raises exceptions of its own."""
     try:
         yield
     except BpmError:
@@ -152,7 +152,7 @@ def size(path: str) -> int:
 
 
 def fingerprint(path: str) -> dict[str, Any] | None:
-    """Size and mark of an object as its store gives them; they change with its content. None: there is none."""
+    """Size and mark of an object as its store gives them; they change with its content. None if there is no such object."""
     filesystem, inner, spec = _filesystem(path)
     with reaching(path):
         if not spec:
@@ -168,7 +168,7 @@ def fingerprint(path: str) -> dict[str, Any] | None:
 
 
 def listing(path: str) -> list[str] | None:
-    """Files that a remote glob matches or a remote directory holds, sorted; None: it is a single file."""
+    """Files that a remote glob matches or a remote directory holds, sorted; None for a single file."""
     filesystem, inner, spec = _filesystem(path)
     with reaching(path):
         return _listing(filesystem, inner, spec, path[: path.index("://") + 3])

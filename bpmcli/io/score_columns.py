@@ -1,4 +1,4 @@
-"""Calibrated scores in place of the old ones; every other column stays as it is."""
+"""Puts calibrated scores in place of the old ones; every other column stays as it is."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ RENAMED = (("logprob", "prob"), ("log_prob", "prob"), ("logit", "prob"))
 
 
 SMALLEST = 5e-324
+"""The smallest positive float64."""
 
 
 def options_for_apply(reader: Reader, options: InputOptions, params: Params) -> InputOptions:

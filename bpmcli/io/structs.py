@@ -15,7 +15,7 @@ DENSE = 1
 
 
 def class_keys(kind: Any) -> tuple[str, ...]:
-    """The keys of a struct of numbers, not all of them whole: the names of the classes. Empty for other types."""
+    """The class names: the keys of a struct of numbers, if they are not all whole numbers. Empty for other types."""
     import pyarrow as pa
 
     if not pa.types.is_struct(kind) or kind.num_fields < 2:
@@ -29,7 +29,7 @@ def class_keys(kind: Any) -> tuple[str, ...]:
 
 
 def is_spark_vector(kind: Any) -> bool:
-    """Whether a type is what Spark ML stores a vector as."""
+    """Whether a type is the struct in which Spark ML stores a vector."""
     import pyarrow as pa
 
     return bool(pa.types.is_struct(kind)) and {kind.field(i).name for i in range(kind.num_fields)} == SPARK

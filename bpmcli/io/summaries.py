@@ -50,7 +50,7 @@ class Summarised(NamedTuple):
 
 
 def summarise_path(path: str, options: InputOptions, part: RowGroups | None = None) -> Summarised:
-    """A file, or a part of it."""
+    """The summary of a file, or of a part of it."""
     try:
         source, options = open_input(path, options)
         if SUMMARY_KEY in source.metadata:
@@ -64,20 +64,20 @@ def summarise_path(path: str, options: InputOptions, part: RowGroups | None = No
 
 
 def summarise_source(source: Reader, options: InputOptions) -> Summarised:
-    """A whole file, part by part."""
+    """The summary of a whole file, part by part if its rows have weights."""
     if options.weight and (parts := source.parts(PART_ROWS)):
         return merge_summarised(_summarise(source, options, part) for part in parts)
-    # Whole numbers add up to the same bits in any order: no need to merge.
+    # Counts are whole numbers, whose sum does not depend on the order, so there is no need to merge parts.
     return _summarise(source, options)
 
 
 def merge_summarised(parts: Iterable[Summarised]) -> Summarised:
-    """Any number as one, along the tree that every engine uses."""
+    """Any number of summaries as one, merged along the tree that every engine uses."""
     return fold(parts, merge_few)
 
 
 def merge_few(parts: Sequence[Summarised]) -> Summarised:
-    """One level of that tree."""
+    """A few summaries as one: one step along that tree."""
     if not parts:
         raise DataError("no rows")
     check_kinds([(part.path, part.target) for part in parts])
@@ -112,7 +112,7 @@ def check_kinds(parts: Sequence[tuple[str, str]]) -> None:
 
 
 def load_summarised(source: Reader, options: InputOptions, distributions: bool = False) -> Loaded:
-    """A file as rows of which only the sample is known, the form that every command accepts."""
+    """A file as rows of which only the sample is known. Raises UsageError if more than that is needed."""
     stored = SUMMARY_KEY in source.metadata
     if distributions:
         hint = "give the files that were summarised" if stored else "leave --summary out"
@@ -129,7 +129,7 @@ def load_summarised(source: Reader, options: InputOptions, distributions: bool =
 
 
 def as_loaded(found: Summarised) -> Loaded:
-    """A summary as loaded rows, with a notice of what it costs."""
+    """A summary as loaded rows, with a notice of how exact it is."""
     whole = found.whole
     sample = whole.to_sample()
     layout = found.layout or Layout("summary", (), False, None, None, None, None, None, None, found.target)

@@ -1,5 +1,7 @@
-"""Summaries as files: parquet with the columns `cell, count, hits, excess` (and `value`, and `group`), see
-`core.summary`; everything else is JSON in its metadata.
+"""Reads and writes summary files.
+
+They are parquet files with the columns `cell, count, hits, excess` (and `value`, and `group`), which `core.summary`
+explains. Everything else is JSON in the metadata.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Truths made of files: a fitted curve from a parameter file, a density from a file's confidences."""
+"""Truths from files: a fitted curve from a parameter file, and a density from the confidences of a file."""
 
 from __future__ import annotations
 

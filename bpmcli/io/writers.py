@@ -1,4 +1,4 @@
-"""Tables written batch by batch: the finished file is opened again and checked before it gets its name."""
+"""Writes tables batch by batch. The finished file is opened again and checked before it gets its name."""
 
 from __future__ import annotations
 
