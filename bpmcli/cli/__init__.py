@@ -24,7 +24,7 @@ def entry() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup and background jobs ignore it
             signal.signal(number, _leave)
-    # Start-up makes many thousand objects and no garbage. Python would look for it after every 700 of them.
+    # Start-up makes thousands of objects and no garbage, for which Python would search after every 700 of them.
     gc.set_threshold(100_000)
     from bpmcli.cli.program import run_as_process
 
@@ -32,11 +32,11 @@ def entry() -> None:
 
 
 def _end(code: int) -> None:
-    """End the process without taking the interpreter apart first, which would take 8 % of the time of a small command,
-    and would crash where a thread of pyarrow is still reading ahead from one of our files.
+    """End the process at once, without taking the interpreter apart first.
 
-    What libraries have registered to run at the end still runs. BPMCLI_DEBUG=1 ends in the usual way, for profilers.
-    An interrupt that passes through a module written in C marks the interpreter, which would then end by the signal.
+    That would take 8 % of the time of a small command, and crash if a thread of pyarrow is still reading ahead. What
+    libraries have registered to run at the end still runs. BPMCLI_DEBUG=1 ends in the usual way, for profilers.
+    After an interrupt, Python may end the process by the signal instead of with this exit code, so it is not asked to.
     """
     if code not in INTERRUPTED:
         if os.environ.get("BPMCLI_DEBUG") or _others_work():

@@ -1,4 +1,4 @@
-"""An error that ends the command, shown where a CI system looks: an old JUnit file would still report success."""
+"""Shows an error that ends the command where a CI system looks. Otherwise an old JUnit file would report success."""
 
 from __future__ import annotations
 

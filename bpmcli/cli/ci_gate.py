@@ -22,7 +22,7 @@ Record = Mapping[str, Any]
 
 
 class Limit(NamedTuple):
-    """A metric and the highest value it may have, or the most it may rise."""
+    """A metric and its limit: the highest or lowest value that it may have, or the most that it may rise."""
 
     metric: str
     limit: float
@@ -93,7 +93,7 @@ def parse_limits(option: str, texts: Sequence[str]) -> list[Limit]:
         metric = known_name(name, METRICS, f"metric of {option}")
         if METRICS[metric].higher_is_better != (option == f"--{FAIL_BELOW}"):
             better, use = ("lower", FAIL_ABOVE) if option == f"--{FAIL_BELOW}" else ("higher", FAIL_BELOW)
-            # The number of --max-increase is a difference, which is no limit on the value.
+            # The number of --max-increase is a difference, not a limit on the value.
             limit = "LOWEST" if option == f"--{MAX_INCREASE}" else number
             raise UsageError(f"{option} {text}: {better} values of {metric} are better", f"--{use} {metric}={limit}")
         try:
@@ -108,7 +108,7 @@ def parse_limits(option: str, texts: Sequence[str]) -> list[Limit]:
 
 
 def _without_percent(metric: str, number: str) -> str:
-    """For a limit such as 5%, how it is written; otherwise nothing."""
+    """A hint for a limit such as 5%, which is written 0.05; otherwise empty."""
     try:
         return f"write {metric}={float(number.strip().removesuffix('%')) / 100:g}" if "%" in number else ""
     except ValueError:
@@ -118,7 +118,7 @@ def _without_percent(metric: str, number: str) -> str:
 def _check_range(option: str, text: str, metric: str, limit: float) -> None:
     """Raise UsageError for a limit beyond the metric's largest or smallest value, where the gate has one outcome only.
 
-    Limits below 0 of the other gates are allowed: they fail visibly, and a metric may be required to fall.
+    The other gates may have limits below 0: they fail visibly, and --max-increase may require that a metric falls.
     """
     most, lowest = METRICS[metric].most, option == f"--{FAIL_BELOW}"
     if lowest and limit <= 0:
@@ -135,7 +135,7 @@ def _check_range(option: str, text: str, metric: str, limit: float) -> None:
 
 
 def with_levels(limits: Limits, interval: float, gate_confidence: float | None) -> Limits:
-    """These gates with the level of the intervals they need; `interval` is the level that was asked for.
+    """These gates with the level of the intervals that they need; `interval` is the level that --interval sets.
 
     The one-sided limits at level c are those of the two-sided interval at level 2c − 1.
     """
@@ -190,7 +190,7 @@ def with_baselines(wanted: Any, limits: Limits, baseline: Record | None, single:
 
 
 _REASONS = {1: "a gate failed", 3: "an input could not be read", 5: "a gate is inconclusive"}
-"""Why a run is no standard, by its exit code."""
+"""Why a run does not become a baseline, by its exit code."""
 
 
 def save_baseline(path: str, document: Mapping[str, Any], measured: Sequence[Any], code: int) -> None:

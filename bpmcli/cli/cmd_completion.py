@@ -1,4 +1,4 @@
-"""bpmcli completion: a script that teaches a shell to complete bpmcli."""
+"""bpmcli completion: prints a script with which a shell completes command lines of bpmcli."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def _check_inputs(items: Sequence[Any], output: Output, pool: bool, method: str)
 
 
 def _scale(work: Work, by_class: bool) -> Any:
-    """Groups by class or label need every row: a summary does not store classes."""
+    """How the inputs are read. Groups by class or label need every row, because a summary does not store classes."""
     scale = work.resolve()
     if not by_class:
         return scale

@@ -136,7 +136,7 @@ def _look(inputs: Sequence[str], chosen: Metrics, gate: Gate, options: Any, form
     configured = [setting.value for setting in settings()]
     gates = (gate.fail_above, gate.fail_below, gate.pass_below, gate.max_increase)
     if any(limit and limit not in configured for limit in gates):
-        raise UsageError("--list and --explain-input measure nothing, so no gate can pass", "leave them out")
+        raise UsageError("--list and --explain-input measure nothing, so no gate can pass", "leave the gates out")
     if chosen.list_:
         from bpmcli.cli.registry_lists import show_metrics
 

@@ -1,4 +1,4 @@
-"""bpmcli summarize: files of any size as a small summary."""
+"""bpmcli summarize: reduces files of any size to a small summary."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def summarize(
     work: Annotated[Work, JOBS],
     other: Annotated[Other, only("quiet")],
 ) -> int:
-    """Reduce rows to a summary: one pass, fixed memory, a file of about a megabyte.
+    """Reduce rows to a summary: one pass, fixed memory, a small file.
 
     \b
       bpmcli summarize day-01/*.parquet -o day-01.cells.parquet

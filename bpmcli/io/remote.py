@@ -152,7 +152,7 @@ def size(path: str) -> int:
 
 
 def fingerprint(path: str) -> dict[str, Any] | None:
-    """Size and mark of an object as its store gives them; they change with its content. None if there is no such object."""
+    """Size and mark of an object as its store gives them, which change with its content; None if it does not exist."""
     filesystem, inner, spec = _filesystem(path)
     with reaching(path):
         if not spec:

@@ -126,7 +126,7 @@ def _pairs(inputs: list[str] | None, fair: FairComparison) -> list[Any]:
 
 
 def _same_file(a: str, b: str) -> bool:
-    """Whether two files have the same name or the same bytes; never true for standard input."""
+    """Whether two files have the same name or the same bytes. Standard input is not read to find out."""
     from bpmcli.io.params import checksum
     from bpmcli.io.paths import expand
 

@@ -34,7 +34,7 @@ LEVEL = only(
 
 
 class Wanted(NamedTuple):
-    """What the three kinds of comparison share."""
+    """The options that all three kinds of comparison need."""
 
     names: tuple[str, ...]
     options: Any
@@ -113,7 +113,7 @@ def _files(inputs: Sequence[str], wanted: Wanted, jobs: int, verdict: bool) -> i
 
 
 def _side_by_side(found: Sequence[Any], names: Sequence[str]) -> Table:
-    """A line per value, a column per input; folders are left out of the head where the names differ without them."""
+    """A line per value, a column per input. The header leaves folders out if the names differ without them."""
     inputs = [str(r["input"]) for r in found]
     ends = [name.rstrip("/").rpartition("/")[2] for name in inputs]
     heads = ends if len(set(ends)) == len(ends) else inputs

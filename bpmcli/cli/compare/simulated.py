@@ -1,4 +1,4 @@
-"""What the comparisons on known truth share: the truths, the data sets drawn from them, and tidy tables."""
+"""What the comparisons on known truth have in common: truths, data sets drawn from them, and tidy tables."""
 
 from __future__ import annotations
 
