@@ -42,7 +42,7 @@ class Limits(NamedTuple):
     inconclusive: str | None = None
     """What an inconclusive gate counts as: `pass`, `fail`, or None for an exit code of its own."""
     paths: tuple[tuple[str, tuple[Sequence[Limit] | None, ...]], ...] = ()
-    """Other limits (above, below, rises, least; None for the same) for inputs whose path matches; the last match wins."""
+    """Other limits (above, below, rises, least; None keeps them) for inputs whose path matches. The last match wins."""
     least: Sequence[Limit] = ()
     """The lowest values allowed for metrics whose higher values are better."""
 

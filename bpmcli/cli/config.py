@@ -1,4 +1,4 @@
-"""Options from a file and from the environment: the command line wins over BPMCLI_… variables, these over the file.
+"""Options from a file and from the environment. The command line overrides BPMCLI_… variables, and these the file.
 
 The file is bpmcli.toml, or the table [tool.bpmcli] of pyproject.toml, in the working directory or above it up to the
 root of the repository. Keys are long option names. Keys at the top are for every command that has the option. Keys in a
@@ -19,7 +19,7 @@ PREFIX = "BPMCLI_"
 NAMED = "BPMCLI_CONFIG"
 """The environment variable that names the file to read; an empty value means none."""
 _COPIES = "BPMCLI_STREAM_COPIES"
-"""Variables that bpmcli itself sets for worker processes (see io/streams.py)."""
+"""A variable that bpmcli itself sets for worker processes (see io/streams.py)."""
 NOT_OPTIONS = {NAMED, "BPMCLI_DEBUG", "BPMCLI_MEMORY", _COPIES}
 INPUTS = "inputs"
 LARGEST = 1 << 20
@@ -75,7 +75,7 @@ def settings() -> list[Setting]:
     options = known_options()
     found = list(_from_file(path, options)) if path is not None else []
     found += [_from_variable(name, options) for name in sorted(names)]
-    # A table of a command is more specific than the top, whatever their order in the file.
+    # The table of a command overrides keys at the top, whatever their order in the file.
     return sorted(found, key=lambda setting: (setting.source.startswith(PREFIX), len(setting.scope)))
 
 
@@ -201,7 +201,8 @@ class PathOptions(Record):
     options: Mapping[str, Any]
     """By parameter name."""
     weaker: Mapping[str, Sequence[Any]]
-    """Values that these options replace, by parameter name: others were given on the command line."""
+    """Values from weaker settings, which these options replace, by parameter name. Any other value is from the command
+    line and is kept."""
 
     def changes(self, group: Any) -> dict[str, Any]:
         """The options of a group that this pattern replaces: all that the command line did not set."""

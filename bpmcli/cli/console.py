@@ -16,7 +16,7 @@ from bpmcli.errors import BpmError
 T = TypeVar("T")
 
 quiet = False
-"""Set once by main for -q: no notes and no progress, but errors."""
+"""Set for -q: no notes and no progress. Errors are still shown."""
 
 hinted: set[str] = set()
 """Hints that this run has given with a notice. Emptied by main."""
@@ -41,7 +41,7 @@ def _styled(text: str, code: str) -> str:
 
 
 def _wrapped(text: str) -> str:
-    """One line, broken at words where a terminal would break it anywhere."""
+    """The text, wrapped at words if it goes to a terminal, which would break it anywhere."""
     if not sys.stderr.isatty():
         return text
     try:
@@ -53,7 +53,7 @@ def _wrapped(text: str) -> str:
 
 
 def say(text: str, colour: str = "", word: str = "") -> None:
-    """A line on standard error, also when quiet; `word`, or all of it, in a colour."""
+    """Prints a line on standard error, also with -q. `colour` is that of `word`, or of the whole line."""
     line = _wrapped(printable(text))
     if colour:
         line = line.replace(word, _styled(word, colour), 1) if word else _styled(line, colour)
@@ -61,19 +61,19 @@ def say(text: str, colour: str = "", word: str = "") -> None:
 
 
 def note(text: str, colour: str = "") -> None:
-    """A line on standard error; nothing when quiet."""
+    """Prints a line on standard error, unless -q."""
     if not quiet:
         say(text, colour)
 
 
 def note_table(text: str) -> None:
-    """A rendered table on standard error; nothing when quiet."""
+    """Prints a rendered table on standard error, unless -q."""
     if not quiet:
         print(text.rstrip(), file=sys.stderr)
 
 
 def show_notices(notices: Iterable[Notice], where: str = "") -> None:
-    """Notices with their hints, each once."""
+    """Prints notices with their hints, each once, unless -q."""
     if quiet:
         return
     for item in dict.fromkeys(notices):
@@ -85,14 +85,14 @@ def show_notices(notices: Iterable[Notice], where: str = "") -> None:
 
 
 def show_error(error: BpmError) -> None:
-    """Two lines: what and where, and the simplest fix."""
+    """Prints what happened and where, and on a second line the simplest fix."""
     say(f"bpmcli: error: {error.message}", RED, "error:")
     if error.hint:
         say(f"  hint: {error.hint}")
 
 
 def fail(text: str) -> None:
-    """A gate that failed: shown even when quiet."""
+    """Prints that a gate failed, also with -q."""
     say(text, RED)
 
 

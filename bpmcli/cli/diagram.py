@@ -117,7 +117,7 @@ def _bins(plot: list[list[Glyph]], found: Reliability, grid: _Grid, marks: Marks
 
 
 def _is_light(one: dict[str, float], found: Reliability) -> bool:
-    """Whether a bin has less than half of the usual number of rows."""
+    """Whether a bin has at most half of the mean number of rows."""
     return one["rows"] <= found.n / len(found.bins) / 2
 
 
@@ -144,7 +144,7 @@ def _below(found: Reliability, grid: _Grid, marks: Marks, event: bool) -> Iterat
 
 
 def _rows(found: Reliability, grid: _Grid, marks: Marks) -> Iterator[list[Glyph]]:
-    """Where the rows are: bars on two lines, to scale; the smallest share still shows."""
+    """Where the rows are: bars on two lines, to scale, but even the smallest share is visible."""
     share = found.rows_by_place(grid.columns)
     bars = BARS if marks.braille else " .:|#"
     full = len(bars) - 1
@@ -195,7 +195,7 @@ def colour_key(lines: list[list[Glyph]], event: bool) -> list[Glyph]:
 
 
 def plain(lines: list[list[Glyph]]) -> str:
-    """Without colours."""
+    """The diagram as text without colours."""
     return "".join("".join(glyph.text for glyph in line).rstrip() + "\n" for line in lines)
 
 

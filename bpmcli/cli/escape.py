@@ -26,5 +26,5 @@ def _spelled(found: re.Match[str]) -> str:
 
 
 def markdown(text: str) -> str:
-    """Printable text whose characters mean nothing to markdown."""
+    """Printable text in which the special characters of markdown are escaped."""
     return re.sub(_MARKDOWN, r"\\\g<0>", printable(text))

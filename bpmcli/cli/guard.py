@@ -1,4 +1,4 @@
-"""A thread that ends the process after a signal or for its memory, whatever the main thread is doing."""
+"""A thread that ends the process after a signal, or if it takes too much memory, whatever the main thread is doing."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Terminated(KeyboardInterrupt):
 
 
 def number_of(stop: BaseException) -> int:
-    """The signal that an interrupt was."""
+    """The number of the signal that caused an interrupt."""
     return signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT
 
 
 def start(tell: Callable[[BpmError], None]) -> None:
-    """Start the thread. `tell` shows an error wherever else than on standard error it should be seen."""
+    """Start the thread. `tell` shows an error in places other than standard error, such as a JUnit file."""
     threading.Thread(target=_guard, args=(_told_of_signals(), tell), daemon=True).start()
 
 
@@ -72,7 +72,7 @@ def _guard(told: int, tell: Callable[[BpmError], None]) -> None:
 
 
 def _end_for_memory(tell: Callable[[BpmError], None]) -> None:
-    """Waiting for the main thread would mean more memory, so the process ends here."""
+    """Ends the process with a message. The main thread is not waited for, because it might take still more memory."""
     error = BpmError(*memory.refusal())
     with suppress(Exception):
         tell(error)

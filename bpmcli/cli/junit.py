@@ -82,7 +82,7 @@ def _failure_case(failure: Any) -> str:
 
 
 def _case(name: str, where: str, outcome: tuple[str, str, str] | None = None) -> str:
-    """A test case; `outcome` holds the element to put into it, its type, and what it says."""
+    """A test case; `outcome` holds the element to put into it, its type, and its text."""
     head = f'    <testcase name={_attribute(name)} classname={_attribute(where)} time="0"'
     if outcome is None:
         return f"{head}/>"

@@ -64,7 +64,7 @@ def measurements(records: Sequence[Record], wide: bool = False, brief: bool = Fa
 
 
 def _wide_fields(records: Sequence[Record], verdict: str, lead: str | None) -> dict[str, Callable[[Record], Cell]]:
-    """The columns of a line per input, and where a record holds their values; `verdict` is its field to show."""
+    """The columns of a table with a line per input, and how to get their values; `verdict` is its field to show."""
     first = records[0]
     fields: dict[str, Callable[[Record], Cell]] = {"input": lambda r: r["input"]}
     for key in ("task", "model", "group", "rank", "tied"):
@@ -239,7 +239,7 @@ BIN_LABELS = {
 
 
 def bins(records: Sequence[Record], by_eye: bool = True) -> Table:
-    """The bins of every input, one line each; csv has the names that JSON has, a reader sees shorter ones."""
+    """The bins of every input, one line each. `by_eye` shortens the names, which are otherwise those of JSON."""
     records = [outward(record) for record in records]
     names = list(records[0]["bins"][0])
     shown = [BIN_LABELS.get(name, name) for name in names] if by_eye else names
