@@ -73,7 +73,7 @@ def ranked_records(records: Sequence[Record], metric: str, format_: str) -> list
 
 
 def show_notices_of_input(done: Sequence[Any], where: str) -> None:
-    """Notices that all groups of an input share are shown once."""
+    """Print the notices of an input, those that all its groups share only once, and why metrics are missing."""
     from bpmcli.cli.measurement_tables import title
 
     shared = [n for n in done[0].notices if all(n in one.notices for one in done)]
@@ -109,7 +109,7 @@ def document_of(
 
 
 def as_json(options: Any) -> dict[str, Any]:
-    """Options as a reader of JSON sees them: tuples are lists."""
+    """Options in the form that JSON has: tuples are lists."""
     return {k: list(v) if isinstance(v, tuple) else v for k, v in options._asdict().items()}
 
 
@@ -127,7 +127,7 @@ def show_diagrams(measured: Sequence[Any]) -> None:
 
 
 def suggest_repair(measured: Sequence[Any], read: Any, correct: Any) -> None:
-    """On a terminal, what to do about the error of a single input, which was read with these options."""
+    """On a terminal, print the commands that repair the error of a single input, which was read with these options."""
     names = [one.record["verdict"]["name"] for one in measured if "verdict" in one.record]
     if len(measured) != 1 or not names or names[0] in ("calibrated", "too-few-rows") or not sys.stderr.isatty():
         return

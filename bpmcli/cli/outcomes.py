@@ -1,4 +1,4 @@
-"""Results of many inputs as they arrive: good results are passed on, failures are shown at once and remembered."""
+"""The results of many inputs as they arrive: good results are passed on, failures are shown and collected."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def with_suggestion(error: BpmError, path: str) -> BpmError:
 
 
 class Outcomes:
-    """Separates the results of one task over many inputs."""
+    """Separates the good results of a task over many inputs from the failures."""
 
     def __init__(self, inputs: int | None = None) -> None:
         """`inputs`: how many there are, if some of them are not passed to `good`."""
@@ -44,7 +44,7 @@ class Outcomes:
                 yield position, result
 
     def fail(self, name: str, error: BpmError) -> None:
-        """Show and remember why an input failed."""
+        """Show why an input failed, and keep it in `failures`."""
         error = with_suggestion(error if name in error.message else error.at(name), name)
         console.show_error(error)
         self.failures.append(Failure(name, error))

@@ -143,7 +143,7 @@ def _run(arguments: list[str]) -> int:
     console.quiet = False
     console.hinted.clear()
     try:
-        # Not .main(), which would end the process with exit code 1 if a pipe is closed.
+        # Not command.main(), which would end the process with exit code 1 if a pipe is closed.
         command = typer.main.get_command(app)
         with command.make_context("bpmcli", arguments[:] or ["--help"]) as context:
             return int(command.invoke(context) or 0)
@@ -173,7 +173,10 @@ def _tell_ci(error: BpmError, arguments: Sequence[str]) -> None:
 
 
 def _foreign(error: Exception) -> int:
-    """The error to show for an exception: typer's usage errors, errors of the operating system, or a bug."""
+    """Shows an exception other than a BpmError: a usage error of typer, an error of the system, or a bug.
+
+    Returns the exit code.
+    """
     if type(error).__name__ == "NoArgsIsHelpError":
         print(error)
         return 2
@@ -206,8 +209,10 @@ def _foreign(error: Exception) -> int:
 
 
 def run_as_process() -> int:
-    """Run the command line of this process. From now on a signal is an exception, so that temporary files and worker
-    processes are removed."""
+    """Run the command line of this process and return its exit code.
+
+    From now on a signal raises an exception, so that temporary files and worker processes are removed.
+    """
 
     def interrupt(number: int, frame: Any) -> None:
         # A second signal must not interrupt the clean-up.

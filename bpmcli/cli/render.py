@@ -27,7 +27,7 @@ class Table(Record):
     accent: tuple[str, str] = ("", "")
     """Words of the title that a terminal shows in a style, and the style."""
     fine: Collection[str] = ()
-    """Columns of probabilities that keep enough digits near 0 and 1 to differ from them."""
+    """Columns of probabilities that get more digits near 0 and 1, so that they differ from these."""
 
     @property
     def heading(self) -> list[str]:
@@ -86,11 +86,11 @@ def short(value: Cell) -> str:
 
 
 FINEST = 10
-"""Decimals at most of a probability near 0 or 1."""
+"""The most decimals of a probability near 0 or 1."""
 
 
 def _fine(value: Cell) -> str:
-    """A probability: two digits of its distance from the nearer of 0 and 1, and five decimals at least."""
+    """A probability with at least five decimals, and enough to show two digits of its distance from 0 or 1."""
     if not isinstance(value, float) or not 0.0 < value < 1.0:
         return short(value)
     distance = min(value, 1.0 - value)
@@ -100,13 +100,13 @@ def _fine(value: Cell) -> str:
 
 
 def _texts(table: Table) -> list[list[str]]:
-    """The cells as they are read."""
+    """The cells as text for a reader."""
     shown = [_fine if name in table.fine else short for name in table.columns]
     return [[text(value) for text, value in zip(shown, row, strict=True)] for row in table.rows]
 
 
 def _numeric(table: Table) -> list[bool]:
-    """Columns to be set flush right."""
+    """Whether each column holds numbers, which are aligned right."""
     return [all(not isinstance(row[i], str) for row in table.rows) for i in range(len(table.columns))]
 
 

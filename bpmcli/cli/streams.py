@@ -1,4 +1,4 @@
-"""Standard output and standard error, whatever the caller has done to them: closed, full, or not UTF-8.
+"""Makes standard output and standard error usable even if they are closed, full, or not UTF-8.
 
 If messages cannot be written, the exit code stays the same. If data cannot be written, that is an error.
 """

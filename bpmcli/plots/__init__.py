@@ -1,7 +1,7 @@
 """Pictures, drawn by matplotlib: an optional extra, imported only when a picture is asked for.
 
-Colours are those of Okabe and Ito, safe for colour-blind readers; markers and dashes tell the lines
-apart in print. The same data gives the same bytes.
+The first six colours are those of Okabe and Ito, which colour-blind readers can distinguish. Markers and dashes
+distinguish the lines in print. The same data gives the same bytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Calibration curves: estimated on a file, and estimated against true (the paper's figures 1 (a) and (b))."""
+"""Pictures of calibration curves: fitted to a file, or beside the true curve (the paper's figures 1 (a) and (b))."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _draw_fit(top: Any, fit: FittedCurve, axis: Axis, x: Floats) -> None:
 
 
 def draw_truth_curves(path: str, task: FitDraw, n: int, runs: int) -> None:
-    """Per truth: the true curve, the first data set's fit and histogram binning, and where 90 % of the fits lie."""
+    """A panel per truth: its curve, fit and histogram binning of the first data set, and where 90 % of the fits lie."""
     truths = task.source.truths
     lines, columns = grid(len(truths))
     with picture(path, 4.3 * columns if columns > 1 else 5.6, 4.4 * lines + 1.0) as figure:
@@ -135,7 +135,7 @@ def _grid_of(sample: Sample, variant: str) -> Floats:
     """Log-odds of a grid of confidences."""
     s = EAD_GRID
     if variant != "authors":
-        # Below the lowest row there are no bins, only the continuation of the first one.
+        # Below the lowest confidence there are no bins; the first one is continued there.
         s = s[s >= np.floor(1000 * sample.confidences[0]) / 1000]
     with np.errstate(divide="ignore"):
         found: Floats = np.clip(np.log(s) - np.log1p(-s), -LOG_ODDS_LIMIT, LOG_ODDS_LIMIT)

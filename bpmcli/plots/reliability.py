@@ -17,7 +17,7 @@ from bpmcli.plots.panels import DIAGONAL, ROWS, two_storeys
 CURVE, POINT = COLOURS[1], COLOURS[0]
 BARS = 40
 MOST_DIGITS = 22
-"""How many characters of labels fit side by side under the narrowest panel; more get a smaller font, then turn."""
+"""How many characters of labels fit side by side under the narrowest panel. More get a smaller font, and are turned."""
 LARGEST = 90.0
 """Area of the largest bin's circle, in square points."""
 

@@ -141,7 +141,7 @@ def worst_bins(bins: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
 
 
 def repair_table(scores: Sequence[Any], errors: tuple[float, float] | None) -> dict[str, Any] | None:
-    """One row per method, the lowest log loss first: of all classes where their scores are known."""
+    """One row per method, the lowest log loss first: that of all classes if their scores are known."""
     if not scores:
         return None
     names = list(dict.fromkeys(s.score for s in scores if s.value is not None))
@@ -152,7 +152,7 @@ def repair_table(scores: Sequence[Any], errors: tuple[float, float] | None) -> d
 
 
 def gain(losses: Mapping[str, float | None], errors: tuple[float, float] | None = None) -> str:
-    """What the best calibrator does to the log loss and to the calibration error before and after, in a sentence."""
+    """A sentence about the log loss and the calibration error before and after the best calibrator."""
     known = {method: value for method, value in losses.items() if value is not None}
     before = known.get(IDENTITY)
     best = min(known, key=lambda method: known[method]) if known else IDENTITY

@@ -1,4 +1,4 @@
-"""The reliability diagram as inline SVG. Numbers only: names and texts from files never pass through here."""
+"""The reliability diagram as inline SVG. Its only text from a file is the label, which the caller must escape."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Places(NamedTuple):
 
 
 def diagram(found: Reliability, label: str, event: bool = False) -> str:
-    """The whole drawing. `label` is what a screen reader says of it and must already be escaped."""
+    """The whole drawing. `label` is what a screen reader says of it; it must be escaped already."""
     places = Places(found.axis)
     parts = [
         f'<svg class="diagram" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" role="img" aria-label="{label}">',
@@ -86,15 +86,15 @@ def _path(points: Floats) -> str:
 
 
 def _bins(found: Reliability, places: Places, event: bool) -> Iterator[str]:
-    """Circles whose area is the number of rows, with the interval of their accuracy."""
+    """Circles with an area by the number of rows, and the intervals of their accuracy."""
     most = max((b["rows"] for b in found.bins), default=1.0)
-    up = "event rate" if event else "accuracy"
+    across, up = ("mean P(y = 1)", "event rate") if event else ("mean confidence", "accuracy")
     for b in found.bins:
         x, y = float(places.x(b["confidence"])), float(places.y(b["accuracy"]))
         low, high = (float(places.y(b[key])) for key in ("accuracy_low", "accuracy_high"))
         radius = max(2.5, LARGEST_DOT * (b["rows"] / most) ** 0.5 / 1.6)
         text = (
-            f"{b['rows']:.0f} rows: mean confidence {_percent(b['confidence'])}, {up} {_percent(b['accuracy'])} "
+            f"{b['rows']:.0f} rows: {across} {_percent(b['confidence'])}, {up} {_percent(b['accuracy'])} "
             f"({_percent(b['accuracy_low'])} to {_percent(b['accuracy_high'])})"
         )
         yield (

@@ -43,7 +43,7 @@ class Calibrators(Record):
         method = AUTO if method.lower() == AUTO else method_named(method).name
         if ":" in method:
             raise UsageError(
-                f"--method {method} is the spelling of compare", "--method " + method.replace(":", " --prior ")
+                f"--method {method} works with compare only", "--method " + method.replace(":", " --prior ")
             )
         family = family_named(self.prior)
         if family is not BETA and method != PAPER:

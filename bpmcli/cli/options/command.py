@@ -161,7 +161,7 @@ def unknown_command(given: str, known: Iterable[str], for_files: str) -> UsageEr
 
 
 def similar_options(given: str, known: Iterable[str]) -> list[str]:
-    """The options that were probably meant: those that begin with a wrong name, otherwise those most like it."""
+    """The options that were probably meant: those that begin with what was given, otherwise those most like it."""
     from difflib import SequenceMatcher
 
     name = given.lstrip("-")

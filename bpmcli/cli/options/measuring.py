@@ -13,7 +13,7 @@ from bpmcli.record import Record
 
 METRICS = "Metrics"
 MOST_BINS = 100_000
-"""With more bins than this most bins are empty except in the largest files, and memory grows."""
+"""With more bins than this, most bins are empty in all but the largest files, and memory grows."""
 RESAMPLES = (20, 1_000_000)
 """Limits on the number of resamples: with fewer, an interval means little; more take days."""
 MOST_NOISE_RUNS = 100_000
@@ -153,7 +153,7 @@ class Gate(Record):
     ] = None
 
     def resolve(self, interval: float = 0.0) -> Any:
-        """The limits, and the level of the intervals they need; `interval` is the level that was asked for."""
+        """The limits, and the level of the intervals that they need; `interval` is the level that --interval sets."""
         from bpmcli.cli.ci_gate import Limits, with_levels
         from bpmcli.cli.config import path_options
 

@@ -136,7 +136,7 @@ class Groups(Record):
     ] = None
 
     def resolve(self, each_label: bool = False) -> Any:
-        """What makes a group; None if rows are not divided. `each_label`: labels are groups if nothing else is."""
+        """What defines the groups; None if there are none. `each_label`: the labels do, unless an option is given."""
         if self.by == "":
             raise UsageError("--by needs the name of a column", "--by COLUMN")
         if bool(self.by) + self.classwise + self.marginal > 1:

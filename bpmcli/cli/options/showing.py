@@ -108,7 +108,7 @@ class Other(Record):
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress.")] = False
 
     def resolve(self) -> int:
-        """The seed; --quiet takes effect."""
+        """The seed. Also makes --quiet take effect."""
         from bpmcli.cli import console
 
         console.quiet = console.quiet or self.quiet
