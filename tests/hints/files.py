@@ -16,6 +16,10 @@ TWO = every(
     lambda: Path("in").mkdir(), csv("in/a.csv", confidence=TOP, hit=HIT), csv("in/b.csv", confidence=TOP, hit=HIT)
 )
 FITTED = "bpmcli fit c.csv --method isotonic -o q.json"
+SHORTENED = (
+    "python -c 'import numpy as np, pandas as pd; {}p = np.full((20, 2000), 1 / 2000); p[:, 0] += 1e-3; p[:, 1] -= 4e-4; "
+    'pd.DataFrame({{"probs": list(p), "label": 0}}).to_csv("a.csv", index=False)\''
+)
 SUMMARY = "bpmcli summarize c.csv -o s.parquet"
 RAGGED = [{"logprobs": z[: 2 + i % 2].tolist(), "label": 0} for i, z in enumerate(Z)]
 
@@ -93,6 +97,7 @@ CASES = [
     Case("another encoding far below", latin("Zoe" * 1000, "Zo\xeb"), "bpmcli metrics a.csv --by name", "save it as UTF-8: …", "… && bpmcli metrics a.utf8.csv --by name"),
     Case("objects in npz", lambda: np.savez("a.npz", probs=np.array([*P.tolist(), None], dtype=object)[:-1], labels=Y), "bpmcli metrics a.npz", "save it as numbers: np.asarray(values, dtype=float)", "python -c \"import numpy as np; d = dict(np.load('a.npz', allow_pickle=True)); values = d['probs'].tolist(); np.savez('b.npz', probs=np.asarray(values, dtype=float), labels=d['labels'])\" && bpmcli metrics b.npz"),
     Case("another encoding in a pipe", latin("Zoe" * 1000, "Zo\xeb"), "cat a.csv | bpmcli metrics - -m ece --by name", "save it as UTF-8: pipe it through iconv -f latin1 -t utf-8", "cat a.csv | iconv -f latin1 -t utf-8 | bpmcli metrics - -m ece --by name"),
+    Case("a list that numpy shortened", SHORTENED.format(""), "bpmcli metrics a.csv", "write all values: np.set_printoptions(threshold=10**9) before to_csv, or frame.to_parquet(path)", SHORTENED.format("np.set_printoptions(threshold=10**9); ") + " && bpmcli metrics a.csv"),
     Case("a group that is not there", lambda: hdf5("a.h5"), "bpmcli metrics a.h5::three", "leave the group out to take all of them", "bpmcli metrics a.h5"),
     Case("an unknown suffix", text("a.xyz", "nothing\x00 of use"), "bpmcli metrics a.xyz", "known formats: …", "bpmcli metrics c.csv"),
     Case("a folder without inputs", lambda: Path("empty").mkdir(), "bpmcli metrics empty", "known: …", "cp c.csv empty && bpmcli metrics empty"),

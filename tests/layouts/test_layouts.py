@@ -90,6 +90,14 @@ def orc(path: str) -> None:
     orc.write_table(pa.table({"confidence": TOP, "correct": HIT}), path)
 
 
+def write_table(path: str, sep: str = " ", quote: str = '"', row_names: bool = True) -> None:
+    """As write.table in R: strings are quoted, and the header has no name for the names of the rows."""
+    head = sep.join(f"{quote}{name}{quote}" for name in [*(f"prob.{name}" for name in NAMES), "truth"])
+    starts = [f"{quote}{i + 1}{quote}{sep}" if row_names else "" for i in range(N)]
+    rows = [sep.join([*map(repr, p), f"{quote}{w}{quote}"]) for p, w in zip(P.tolist(), WORDS, strict=True)]
+    Path(path).write_text("".join(f"{line}\n" for line in [head, *map(str.__add__, starts, rows)]))
+
+
 LAYOUTS = [
     Layout("pandas: predict_proba with an id", lambda: frame("p", id=range(N), y=Y).to_csv("a.csv", index=False), "a.csv"),
     Layout("pandas: the same with its index", lambda: frame("p", y=Y).to_csv("a.csv"), "a.csv"),
@@ -162,6 +170,15 @@ LAYOUTS = [
     Layout("numpy: probs_test and labels_test", lambda: np.savez("a.npz", probs_test=P, labels_test=Y), "a.npz"),
     Layout("numpy: test_logits and test_labels", lambda: np.savez("a.npz", test_logits=Z, test_labels=Y, names=np.array(NAMES)), "a.npz"),
     Layout("numpy: two splits", lambda: np.savez("a.npz", logits_val=Z[::-1], y_val=Y[::-1], logits_test=Z, y_test=Y), "a.npz --logits logits_test"),
+    Layout("pandas: a column of lists", lambda: pd.DataFrame({"probs": P.tolist(), "label": Y}).to_csv("a.csv", index=False), "a.csv"),
+    Layout("pandas: a column of numpy arrays", lambda: pd.DataFrame({"id": range(N), "logits": list(Z), "label": Y}).to_csv("a.csv", index=False), "a.csv"),
+    Layout("pandas: lists of numpy's numbers", lambda: pd.DataFrame({"scores": [f"[{', '.join(f'np.float64({x})' for x in p)}]" for p in P.tolist()], "label": Y}).to_csv("a.csv", index=False), "a.csv --probs scores"),
+    Layout("R: write.table", lambda: write_table("a.txt"), "a.txt"),
+    Layout("R: write.table without quotes", lambda: write_table("a.txt", quote=""), "a.txt"),
+    Layout("R: write.table, sep = tab", lambda: write_table("a.tsv", "\t"), "a.tsv"),
+    Layout("R: write.table, sep = comma", lambda: write_table("a.csv", ","), "a.csv"),
+    Layout("R: write.table, row.names = FALSE", lambda: write_table("a.txt", row_names=False), "a.txt"),
+    Layout("numpy: savetxt, labels beside it", lambda: (np.savetxt("proba.txt", P), np.savetxt("y.txt", Y, fmt="%d")), "proba.txt --label y.txt"),
     Layout("LLM: verbalized_confidence", lambda: pd.DataFrame({"verbalized_confidence": 100 * TOP, "was_correct": HIT.astype(bool)}).to_csv("a.csv", index=False), "a.csv --scale percent"),
 ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Helpers of the csv writer: line ends, and questions about columns."""
+"""What is asked about the columns of csv files, and how their lines end."""
 
 from __future__ import annotations
 
@@ -25,3 +25,10 @@ def has_nul(values: Sequence[Any]) -> bool:
 def nested(values: Sequence[Any]) -> bool:
     """Whether a column holds lists or objects."""
     return isinstance(next((v for v in values if v is not None), None), (list, dict))
+
+
+def expected(kind: str) -> str:
+    """What a column of this arrow type should hold, for a message."""
+    if kind == "double":
+        return "a number"
+    return {"int64": "a whole number", "bool": "true or false"}.get(kind, f"a {kind}") + ", like the values before it"

@@ -17,13 +17,24 @@ _DECIMAL_POINT = re.compile(r"[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?")
 _QUOTED = re.compile(r'(?:^|(?<=[,;\t\r\n]))"[^"]*(?:""[^"]*)*"')
 
 
+_ANY_QUOTED = re.compile(r'"[^"]*"')
+
+FEW = 100
+"""The number of lines that are looked at to tell how fields are separated."""
+SHORT = 1 << 16
+"""The number of characters in which the first line must end, if spaces are to separate its fields."""
+ROW_NAMES = "row.names"
+
+
 class Dialect(NamedTuple):
     """How the fields of a file are separated and written."""
 
     delimiter: str
     decimal: str = "."
     names: tuple[str, ...] | None = None
-    """Names for the columns of a file without a header: 0, 1, 2, …"""
+    """Names for the columns of a file without a header, 0, 1, 2, …, or with one that lacks the name of the first."""
+    skip: int = 0
+    """Lines before the data, if `names` are given."""
 
 
 def first_lines(raw: Any, size: int, most: int) -> bytes:
@@ -42,13 +53,18 @@ def dialect(head: bytes, delimiter: str) -> Dialect:
 
     Where the decimal sign is a comma, spreadsheets and R's write.csv2 separate fields by semicolons. A first line is
     data and not a header if it holds nothing but numbers and one of them has a decimal sign: `0,1,2` are the names that
-    pandas gives to columns without names.
+    pandas gives to columns without names. R's write.table and numpy's savetxt separate fields by spaces.
     """
-    text = head.decode("utf-8-sig", "replace").lstrip("\r\n")
+    text = head.decode("utf-8-sig", "replace").lstrip("\r\n")  # as pyarrow skips empty lines
     if delimiter == "," and _has_semicolons(text):
         delimiter = ";"
-    lines = _records(text, delimiter, 1 if delimiter == "," else None)
+    elif delimiter == "," and _has_spaces(text):
+        delimiter = " "
+    lines = _records(text, delimiter, 2 if delimiter == "," else None)
     first = lines[0] if lines else []
+    if _has_row_names(lines, text) and _has_row_names(_records(text, delimiter, FEW), text):
+        decimal = _decimal(lines[1:]) if delimiter != "," else "."
+        return Dialect(delimiter, decimal, (ROW_NAMES, *first), 1)
     has_header = not _all_numbers(first) or all(_WHOLE.fullmatch(field.strip()) for field in first)
     decimal = _decimal(lines[1:] if has_header else lines) if delimiter != "," else "."
     return Dialect(delimiter, decimal, None if has_header else tuple(map(str, range(len(first)))))
@@ -60,6 +76,33 @@ def _has_semicolons(text: str) -> bool:
         return False
     first = re.split(r"[\r\n]", _QUOTED.sub("quoted", text), maxsplit=1)[0]
     return ";" in first and ("," not in first or _all_numbers(first.split(";")))
+
+
+def _has_spaces(text: str) -> bool:
+    """Whether single spaces separate the fields: all lines have as many, and in some column all fields are numbers."""
+    first = re.split(r"[\r\n]", _ANY_QUOTED.sub("quoted", text[:SHORT]), maxsplit=1)[0]
+    if " " not in first or first != first.strip() or any(sign in first for sign in (",", ";", "\t", "  ")):
+        return False
+    lines = _records(text, " ", FEW)
+    rows = lines[1:] if len(lines) > 1 and not _all_numbers(lines[0]) else lines
+    same = len({len(row) for row in rows}) == 1 and len(rows[0]) > 1
+    if not same or not any(_all_numbers([row[k] for row in rows]) for k in range(len(rows[0]))):
+        return False
+    return len(lines[0]) == len(rows[0]) or _has_row_names(lines, text)
+
+
+def _has_row_names(lines: list[list[str]], text: str) -> bool:
+    """Whether the header lacks a name for the first column, as write.table in R leaves it out for the names of rows.
+
+    To be sure, every line must begin with a quote, or these must be 1, 2, 3, … in a file without commas, because a text
+    with a comma that was not quoted looks the same.
+    """
+    rows = lines[1:FEW]
+    if not rows or any(len(row) != len(lines[0]) + 1 for row in rows) or any("\n" in name for name in lines[0]):
+        return False
+    starts = [line[:1] for line in re.split(r"[\r\n]+", text)[: len(rows)]]
+    numbered = [row[0] for row in rows] == [str(k + 1) for k in range(len(rows))]
+    return (numbered and "," not in text) or set(starts) == {'"'}
 
 
 def _records(text: str, delimiter: str, most: int | None) -> list[list[str]]:

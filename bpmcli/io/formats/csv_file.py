@@ -5,25 +5,22 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
-
-import numpy as np
 
 from bpmcli.core.data.notices import Notice, notice
 from bpmcli.errors import DataError
 from bpmcli.io.formats import reads, writer_for, writes
-from bpmcli.io.formats.csv_columns import LineEnds, has_nul, nested
+from bpmcli.io.formats.csv_columns import LineEnds, expected, has_nul, nested
 from bpmcli.io.formats.csv_dialect import Dialect, dialect, first_lines
-from bpmcli.io.formats.csv_quotes import closed_quotes
+from bpmcli.io.formats.csv_quotes import closed_quotes, header_and_rows
 from bpmcli.io.formats.free_name import as_utf8
-from bpmcli.io.formats.text_lines import HEAD, Gzipped, TextReader, TextWriter, is_utf8, json_text, opened_text
+from bpmcli.io.formats.text_lines import HEAD, Gzipped, TextReader, TextWriter, is_utf8, json_text
 from bpmcli.io.formats.writer import spread_matrices
 
 BLOCK = 1 << 23
 """Bytes that pyarrow parses at a time; it takes the types of the columns from the first block."""
-QUOTE, LINE_END = ord('"'), ord("\n")
 
 
 @reads("csv", ".csv", ".csv.gz")
@@ -62,7 +59,9 @@ class CsvReader(TextReader):
             include_columns=names, column_types=types, strings_can_be_null=False, quoted_strings_can_be_null=False,
             decimal_point=self.dialect.decimal,
         )  # fmt: skip
-        read = csv.ReadOptions(use_threads=False, block_size=BLOCK, column_names=self.dialect.names)
+        read = csv.ReadOptions(
+            use_threads=False, block_size=BLOCK, column_names=self.dialect.names, skip_rows=self.dialect.skip
+        )
         parse = csv.ParseOptions(delimiter=self.dialect.delimiter, newlines_in_values=True)
         opened = closed_quotes(self.stream, self.dialect.delimiter) if whole else self.stream()
         with opened as raw, csv.open_csv(raw, read, parse, convert) as reader:
@@ -99,7 +98,7 @@ class CsvReader(TextReader):
             name = dict(enumerate(self.columns)).get(int(where[1]), f"#{where[1]}")
             raise DataError(
                 f"column '{name}' holds '{where[3]}'{self._row_with(name, where[3])}, which is not "
-                f"{_expected(where[2])}",
+                f"{expected(where[2])}",
                 "fix that line",
             ) from None
 
@@ -124,10 +123,15 @@ class CsvReader(TextReader):
             if (head := raw.read(HEAD)).strip() and not is_utf8(head):
                 raise DataError("is not text (UTF-8)", f"{as_utf8(self.path)}; or say what it is with --input-format")
         with self._open(None, (), (), whole="://" not in self.path and self.size() <= BLOCK) as reader:
-            return reader.schema
+            if b"[" not in head and b"(" not in head:
+                return reader.schema
+            from bpmcli.io.formats.text_lists import with_list_columns
+
+            first = next(iter(reader), None)
+            return reader.schema if first is None else with_list_columns(reader.schema, first)
 
     def notices(self) -> tuple[Notice, ...]:
-        if self.dialect.names is None:
+        if self.dialect.names is None or self.dialect.skip:
             return ()
         return (notice("no-header", first=self.dialect.names[0], last=self.dialect.names[-1]),)
 
@@ -135,11 +139,27 @@ class CsvReader(TextReader):
         numbers = set(numeric)
         texts = [c for c in (names or self.columns) if c not in numbers and self._is_text(c, names is None)]
         percent = [name for name in numeric if self._is_percent(name)]
-        numbers -= set(percent)
-        with self._open(names, sorted(numbers), [*texts, *percent], whole=True) as reader:
+        lists = self._lists(names or self.columns)
+        numbers -= {*percent, *lists}
+        start = 0
+        with self._open(names, sorted(numbers), [*texts, *percent, *lists], whole=True) as reader:
             for record in reader:
                 if record.num_rows:
-                    yield record
+                    yield self._with_lists(record, [name for name in lists if name in (names or numeric)], start)
+                start += record.num_rows
+
+    def _lists(self, names: Iterable[str]) -> list[str]:
+        """The columns of text that hold lists of numbers."""
+        import pyarrow as pa
+
+        return [name for name in names if pa.types.is_list(self.fields[name].type)]
+
+    def _with_lists(self, record: Any, names: list[str], start: int) -> Any:
+        if not names:
+            return record
+        from bpmcli.io.formats.text_lists import as_lists
+
+        return as_lists(record, names, start)
 
     def _is_text(self, name: str, passed: bool) -> bool:
         """Columns that stay text: columns that are written as text again, dates and times, and hexadecimal numbers."""
@@ -191,26 +211,7 @@ class CsvReader(TextReader):
 
     @classmethod
     def written(cls, path: str) -> tuple[list[str], int]:
-        ends = 0
-        with opened_text(path) as raw, io.TextIOWrapper(raw, "utf-8", newline="") as text:
-            names = next(csv.reader(text, delimiter=cls.delimiter), [])
-        with opened_text(path) as raw:
-            inside = False  # a quoted text, whose line ends do not count
-            while block := raw.read(1 << 22):
-                if b'"' not in block:
-                    ends += 0 if inside else block.count(b"\n")
-                    continue
-                letters = np.frombuffer(block, dtype=np.uint8)
-                quoted = np.logical_xor(np.cumsum(letters == QUOTE) & 1, inside)
-                ends += int(np.count_nonzero((letters == LINE_END) & ~quoted))
-                inside = bool(quoted[-1])
-        return names, ends - 1
-
-
-def _expected(kind: str) -> str:
-    if kind == "double":
-        return "a number"
-    return {"int64": "a whole number", "bool": "true or false"}.get(kind, f"a {kind}") + ", like the values before it"
+        return header_and_rows(path, cls.delimiter)
 
 
 @reads("tsv", ".tsv", ".tsv.gz")

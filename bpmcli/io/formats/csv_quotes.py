@@ -76,3 +76,23 @@ def _refuse_open_quote(raw: Any, delimiter: str) -> None:
             raise DataError(f"line {begin} opens a quote that is never closed", "close it, or remove it") from None
     finally:
         csv.field_size_limit(before)
+
+
+def header_and_rows(path: str, delimiter: str) -> tuple[list[str], int]:
+    """The names in the first line of a file, and the number of its rows: lines whose end is not inside quotes."""
+    from bpmcli.io.formats.text_lines import opened_text
+
+    ends = 0
+    with opened_text(path) as raw, io.TextIOWrapper(raw, "utf-8", newline="") as text:
+        names = next(csv.reader(text, delimiter=delimiter), [])
+    with opened_text(path) as raw:
+        inside = False  # a quoted text, whose line ends do not count
+        while block := raw.read(1 << 22):
+            if b'"' not in block:
+                ends += 0 if inside else block.count(b"\n")
+                continue
+            letters = np.frombuffer(block, dtype=np.uint8)
+            quoted = np.logical_xor(np.cumsum(letters == QUOTE) & 1, inside)
+            ends += int(np.count_nonzero((letters == ord("\n")) & ~quoted))
+            inside = bool(quoted[-1])
+    return names, ends - 1

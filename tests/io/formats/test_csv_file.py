@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 from bpmcli.errors import DataError
+from bpmcli.io import read_rows
 from bpmcli.io.columns import Lists
-from bpmcli.io.formats import csv_file
+from bpmcli.io.formats import csv_columns, csv_file, text_lines
 from bpmcli.io.formats.csv_file import CsvGzWriter, CsvReader, CsvWriter, TsvGzWriter, TsvReader, TsvWriter
 
 
@@ -209,7 +210,7 @@ def test_a_line_longer_than_a_block(path, monkeypatch):
      ("bool", "true or false, like the values before it"), ("date32", "a date32, like the values before it")],
 )  # fmt: skip
 def test_what_was_expected_instead(kind, words):
-    assert csv_file._expected(kind) == words
+    assert csv_columns.expected(kind) == words
 
 
 def test_errors_of_columns_without_a_name(path):
@@ -226,7 +227,7 @@ def test_errors_of_columns_without_a_name(path):
 def test_written_rows_are_counted_outside_quotes(path, packed, block, monkeypatch):
     text = b'a,"b\nc"\n1,"x\ny ""z"" \n"\n2,w\n"\n",4\n5,6\n'
     path.write_bytes(gzip.compress(text) if packed else text)
-    opened = csv_file.opened_text
+    opened = text_lines.opened_text
 
     class InBlocks:
         """Gives so many bytes at a time, whatever is asked for."""
@@ -247,7 +248,7 @@ def test_written_rows_are_counted_outside_quotes(path, packed, block, monkeypatc
             return getattr(self.raw, name)
 
     calls = iter([opened(str(path)), InBlocks()])
-    monkeypatch.setattr(csv_file, "opened_text", lambda _: next(calls))
+    monkeypatch.setattr(text_lines, "opened_text", lambda _: next(calls))
     assert CsvReader.written(str(path)) == (["a", "b\nc"], 4)
 
 
@@ -292,3 +293,54 @@ def test_lists_and_objects_become_json(path):
     )
     out.close()
     assert path.read_text() == 'x,l,t\n,[1],[\n"{""a"": 1}","[2, 3]",\n,,\n'
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        ("[0.1, x]", r"'probs' holds '\[0.1, x\]' \(row 2\), which is not a list of numbers"),
+        ("[0.1 ... 0.2]", r"'probs' holds a list that numpy shortened \(row 2\)"),
+        ("__import__('os')", r"'probs' holds '__import__\('os'\)' \(row 2\), which is not a list of numbers"),
+        ("[0.7, 0.2]", None),
+        ("[0.1, nan]", "must be finite"),
+        ("", "a value is missing in 'probs'"),
+    ],
+)
+def test_bad_lists_in_text_are_refused(tmp_path, monkeypatch, second, said):
+    """The first block decides that the column holds lists, so the bad row comes after it."""
+    monkeypatch.setattr(csv_file, "BLOCK", 4096)
+    path = tmp_path / "a.csv"
+    many = '"[0.25, 0.75]",0\n'
+    filler = many * (csv_file.BLOCK // len(many) + 10)
+    path.write_text(f'probs,label\n{filler}"{second}",1\n')
+    row = filler.count("\n") + 1
+    if said is None:
+        with pytest.raises(DataError, match=rf"probabilities sum to 0.9 \(row {row}\)"):
+            read_rows(str(path))
+        return
+    with pytest.raises(DataError, match=said.replace("row 2", f"row {row}")):
+        read_rows(str(path))
+
+
+def test_text_that_is_no_list_of_numbers_stays_text(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('confidence,hit,a,b,c\n0.9,1,"[1, 2]",[0.5],"[x, 0.5]"\n0.7,0,"[3, 4]",[0.5],"[y, 0.5]"\n')
+    assert {name: info.width for name, info in CsvReader(str(path)).columns.items()} == dict.fromkeys(
+        ("confidence", "hit", "a", "b", "c")
+    )
+
+
+@pytest.mark.parametrize("text", ["id,confidence,hit,name\n1,0.9,1,Smith, John\n2,0.8,0,Poe, Edgar\n"])
+def test_a_comma_outside_quotes_is_not_taken_for_a_name_of_a_row(tmp_path, text):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(DataError, match="line 2 has 5 fields, the header 4"):
+        read_rows(str(tmp_path / "a.csv"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["the label\nred fox\nbrown bear\n", "label\n1 fox\n2 bears\n3 hens\n", " p  q\n 1  2\n", "label\nnew york\n"],
+)
+def test_text_with_spaces_is_one_column(tmp_path, text):
+    (tmp_path / "a.csv").write_text(text)
+    assert list(CsvReader(str(tmp_path / "a.csv")).columns) == [text.partition("\n")[0]]
