@@ -104,7 +104,7 @@ def _is_below(path: str, folder: str) -> bool:
     return os.path.abspath(path).startswith(folder if folder.endswith(os.sep) else folder + os.sep)
 
 
-OTHER_SUFFIX = {".npy": ".npz", ".eval": ".jsonl", ".json": ".jsonl"}
+OTHER_SUFFIX = {".npy": ".npz", ".eval": ".jsonl", ".json": ".jsonl", ".txt": ".csv"}
 """Formats that cannot hold the result, and what is written instead."""
 
 

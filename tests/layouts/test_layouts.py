@@ -245,6 +245,17 @@ def test_the_hint_for_a_pickle_works_when_followed(tmp_path, monkeypatch):
     assert read_rows("it's.npz").rows.n == N
 
 
+def test_a_table_of_r_is_calibrated_as_csv(run):
+    write_table("a.txt")
+    run("fit", "a.txt", "--method", "temperature", "-o", "q.json")
+    run("apply", "q.json", "a.txt", "--output-dir", "out")
+    found = pd.read_csv("out/a.csv")
+    assert list(found) == ["row.names", *(f"prob.{name}" for name in NAMES), "truth"]
+    assert found["row.names"].tolist() == list(range(1, N + 1))
+    assert found["truth"].tolist() == WORDS
+    assert found.iloc[:, 1:4].sum(axis=1).to_numpy() == pytest.approx(np.ones(N))
+
+
 def test_hits_are_not_a_class_if_some_class_occurs_in_no_row(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lab = [word if word != "dog" else "cat" for word in WORDS]
