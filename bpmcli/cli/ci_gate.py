@@ -101,18 +101,20 @@ def parse_limits(option: str, texts: Sequence[str]) -> list[Limit]:
         except ValueError:
             value = float("nan")
         if not isfinite(value):
-            raise UsageError(f"{option} {text}: '{number}' is not a finite number", _without_percent(metric, number))
+            raise UsageError(f"{option} {text}: '{number}' is not a finite number", _as_a_number(metric, number))
         _check_range(option, text, metric, value)
         limits.append(Limit(metric, value))
     return limits
 
 
-def _without_percent(metric: str, number: str) -> str:
-    """A hint for a limit such as 5%, which is written 0.05; otherwise empty."""
+def _as_a_number(metric: str, text: str) -> str:
+    """A hint for a limit such as 5% or 0,05, which is written 0.05; otherwise empty."""
+    percent = text.strip().endswith("%")
     try:
-        return f"write {metric}={float(number.strip().removesuffix('%')) / 100:g}" if "%" in number else ""
+        value = float(text.strip().removesuffix("%").replace(",", ".")) / (100 if percent else 1)
     except ValueError:
         return ""
+    return f"write {metric}={value:g}" if isfinite(value) else ""
 
 
 def _check_range(option: str, text: str, metric: str, limit: float) -> None:
@@ -154,7 +156,7 @@ def with_levels(limits: Limits, interval: float, gate_confidence: float | None) 
     needed = 2 * gate_confidence - 1
     if interval and abs(interval - needed) > 1e-9:
         raise UsageError(
-            "--gate-confidence C uses the lower limit of the interval at level 2C − 1",
+            "--gate-confidence C uses one end of the interval at level 2C − 1",
             f"leave --interval out or give {needed:g}",
         )
     named = limits.above or limits.least or any(one[0] or one[3] for _, one in limits.paths)

@@ -97,14 +97,14 @@ CALIBRATOR = Kind(
 """Version 2 has a calibrator per group. Files without groups stay at version 1, which every release reads."""
 
 KEPT = {
-    "effective_n": Is("a positive number", lambda value: _is_number(value) and value > 0),
+    "effective_n": Is("a number, 1 or more", lambda value: _is_number(value) and 1 <= value < 1e18),
     "cells": {"log_odds": TEXT, "mass": TEXT, "hits": TEXT},
     "rows": Maybe({
         "log_odds": TEXT, "hits": TEXT, "weights": Maybe(TEXT), "ids": Maybe(TEXT), "labels": Maybe(TEXT),
         "whole": Maybe(Each(TEXT)),
     }),
     "whole": Maybe(Each({
-        "error": Is("a number, 0 or more", lambda value: _is_number(value) and value >= 0),
+        "error": Is("a number, 0 or more", lambda value: _is_number(value) and 0 <= value < 1e100),
         "noise": Maybe(TEXT),
     })),
 }  # fmt: skip

@@ -184,6 +184,15 @@ class Against(NamedTuple):
                 "the baseline has values without the rows or cells that --gate-confidence needs",
                 save_again(before, self.path),
             )
+        try:
+            return self._compared(before, record, rows, sample, options)
+        except DataError as error:
+            raise error.at(self.path or "the baseline") from None
+
+    def _compared(
+        self, before: Record, record: Record, rows: Rows, sample: Sample, options: MetricOptions
+    ) -> dict[str, Any]:
+        stored = before["kept"]
         first = _stored_rows(stored, before)
         index = None if first is None else _same_rows(first, stored["rows"], rows)
         in_order = rows if index is None or index is True else rows.take(index)

@@ -71,9 +71,11 @@ class Runs(NamedTuple):
         """The increase of every metric in `values`, which holds the metrics of both runs."""
         out = {name: Increase(None, None, self.same_rows) for name in values}
         known = {name: (a, b) for name, (a, b) in values.items() if a is not None and b is not None}
-        for name in known:
+        for name, (before, _) in known.items():
             if name not in (self.stored.get("whole") or {}):
                 raise DataError(f"the baseline has {name}, but not its uncertainty", self.save_again)
+            if not 0 <= before <= METRICS[name].most:
+                raise DataError(f"metrics.{name}.value: cannot be {before:g}", HINT)
         own = influences(self.rows, list(known), options)
         for name, (before, after) in known.items():
             found = self._paired(name, before, after, own[name], level) if self.same_rows else None
@@ -98,8 +100,8 @@ class Runs(NamedTuple):
         """d ± z √(se₁² + se₂²), where d is the difference that both runs would have with the fewer rows of the two."""
         kept = self.stored["whole"][name]
         noise = None if kept["noise"] is None else unpack(kept["noise"], f"whole.{name}.noise")
-        if noise is not None and noise.size != FEWER.size:
-            raise DataError(f"whole.{name}.noise: has {noise.size} numbers instead of {FEWER.size}", HINT)
+        if noise is not None and (noise.size != FEWER.size or noise.min() < -1e-9 or noise.max() > 1):
+            raise DataError(f"whole.{name}.noise: must be {FEWER.size} numbers from 0 to 1", HINT)
         n, m = self.effective_n
         p = own.power
         first = max(before**p + noise_of_fewer(noise, n / m), 0.0) ** (1 / p)

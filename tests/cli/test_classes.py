@@ -221,6 +221,7 @@ def test_a_baseline_without_uncertainties_names_the_command(run: Run) -> None:
         (lambda kept: kept["rows"]["whole"].update({"nll-all": "AAAA"}), "rows.whole.nll-all: is cut off"),
         (lambda kept: kept["rows"]["whole"].update({"nll-all": "AAAAAA=="}), "rows.whole.nll-all: its length differs"),
         (lambda kept: kept["whole"]["nll-all"].update(error=-1), "kept.whole.nll-all.error: must be a number, 0 or more"),
+        (lambda kept: kept.update(effective_n=1e-300), "kept.effective_n: must be a number, 1 or more"),
     ):  # fmt: skip
         edited = json.loads(json.dumps(document))
         edit(edited["results"][0]["kept"])
@@ -233,6 +234,40 @@ def test_a_baseline_without_uncertainties_names_the_command(run: Run) -> None:
             assert command in err
             run("metrics", "a b.npz", "--save-baseline", "b.json")
             run("metrics", "a b.npz", *gate)
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda one: one["kept"]["whole"]["ece-classwise"].update(noise="AAAAAAAA8D8="), "b.json: whole.ece-classwise"),
+        (
+            lambda one: one["metrics"]["ece-marginal"].update(value=1e200),
+            "b.json: metrics.ece-marginal.value: cannot be",
+        ),
+        (lambda one: one["metrics"]["ece-marginal"].update(value=1e-320), ""),
+    ],
+)
+def test_damaged_baselines_end_in_a_sentence(run: Run, edit: Callable[[dict], None], message: str) -> None:
+    save("a.npz")
+    save("other.npz", seed=1)
+    run("metrics", "a.npz", "-m", "ece", "--save-baseline", "b.json")
+    document = json.loads(Path("b.json").read_text())
+    edit(document["results"][0])
+    Path("b.json").write_text(json.dumps(document))
+    gate = ("--max-increase", "ece-classwise=0.5", "--max-increase", "ece-marginal=0.5", "--gate-confidence", 0.95)
+    ran = run("metrics", "other.npz", *gate, "--baseline", "b.json", code=3 if message else 0)
+    assert message in ran.err
+
+
+@pytest.mark.parametrize("p", [2, 50])
+def test_increases_of_class_wise_errors_with_a_high_power(run: Run, p: int) -> None:
+    save("a.npz")
+    save("other.npz", 200, seed=1)
+    gate = ("--max-increase", "ece-classwise=0.5", "--gate-confidence", 0.95, "--baseline", "b.json", "--p", p)
+    run("metrics", "a.npz", "-m", "ece", "--p", p, "--save-baseline", "b.json")
+    for path in ("a.npz", "other.npz"):
+        (found,) = json.loads(run("metrics", path, *gate, "-f", "json").out)["gates"]
+        assert found["low"] <= found["value"] - found["baseline"] <= found["high"]
 
 
 def test_increases_of_class_wise_errors_of_labels_and_groups(run: Run) -> None:

@@ -713,7 +713,7 @@ def test_bad_levels_are_usage_errors(run, argv):
 
 def test_gate_confidence_explains_itself(run):
     ran = run("metrics", TEST, "--fail-above", "tce=0.9", "--gate-confidence", 0.95, "--interval", 0.95, code=2)
-    assert "--gate-confidence C uses the lower limit of the interval at level 2C − 1" in ran.err
+    assert "--gate-confidence C uses one end of the interval at level 2C − 1" in ran.err
     assert "leave --interval out or give 0.9\n" in ran.err
     assert "--fail-above tce=0.03 --gate-confidence" in run("metrics", TEST, "--gate-confidence", 0.95, code=2).err
 

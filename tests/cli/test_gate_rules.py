@@ -52,6 +52,7 @@ def test_limits_are_parsed():
         ("--fail-below", "accuracy=90", "accuracy is at most 1, so this gate could never pass", "90 % is accuracy=0.9"),
         ("--fail-below", "auroc=0", "auroc is at least 0, so this gate could never fail", "give a limit above 0"),
         ("--fail-above", "tce=5%", "'5%' is not a finite number", "write tce=0.05"),
+        ("--fail-above", "tce=0,05", "'0,05' is not a finite number", "write tce=0.05"),
         ("--fail-above", "tce=x%", "'x%' is not a finite number", ""),
         ("--fail-above", "tce=nan", "'nan' is not a finite number", ""),
         ("--max-increase", "tce", "expected METRIC=NUMBER", "--max-increase tce=0.01"),

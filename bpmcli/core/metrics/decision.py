@@ -84,7 +84,7 @@ def smallest_detectable(limit: float, rows: float, confidence: float, mean_confi
     intervals widen as the error grows. benchmarks/gates.py measures how often such an error is found.
     """
     z = normal_quantile(confidence) + normal_quantile(POWER)
-    low, high = limit, 1.0
+    low, high = max(limit, 0.0), 1.0  # a debiased metric may have a limit below 0, but no error is below 0
     for _ in range(40):
         middle = (low + high) / 2
         accuracies = (max(mean_confidence - middle, 0.0), min(mean_confidence + middle, 1.0))

@@ -29,6 +29,9 @@ CLASS_ERRORS = ("ece-classwise", "ece-marginal")
 FEWER = 2.0 ** np.arange(-6.0, 21.0)
 """N/n − 1 for numbers of rows n below N, at which the effect of their noise is known."""
 
+TINY = 1e-6
+"""An error below this counts as 0; with p = 50, the highest power, nothing overflows."""
+
 
 class Influence(NamedTuple):
     """What each row adds to a metric."""
@@ -68,10 +71,12 @@ def standard_error(change: Floats, rows: Rows) -> float:
 
 def slope(first: float, second: float, power: float) -> float:
     """(b − a) / (b^p − a^p): makes a change of value^p one of the value. For a = b it is the derivative."""
-    if power == 1.0 or first == second == 0.0:
+    top = max(first, second)
+    if power == 1.0 or top < TINY:
         return 1.0
-    change = second**power - first**power
-    return float((second - first) / change if change else second ** (1 - power) / power)
+    share = min(first, second) / top
+    change = 1.0 - share**power
+    return float(top ** (1 - power) * ((1.0 - share) / change if change else 1.0 / power))
 
 
 def noise_of_fewer(noise: Floats | None, share: float) -> float:
@@ -156,5 +161,6 @@ def _noise(mass: Floats, total: Floats, variance: Floats, p: float) -> Floats:
     mass, gaps = mass[full], (total[full] / mass[full])[:, None]
     spread = (np.sqrt(variance[full]) / mass)[:, None]
     weights = weights / weights.sum()
-    expected: list[Any] = [np.abs(gaps + np.sqrt(f) * spread * points) ** p @ weights for f in FEWER]
+    # No gap is larger than 1.
+    expected: list[Any] = [np.minimum(np.abs(gaps + np.sqrt(f) * spread * points), 1.0) ** p @ weights for f in FEWER]
     return np.array([mass @ (one - np.abs(gaps[:, 0]) ** p) for one in expected])

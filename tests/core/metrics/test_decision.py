@@ -83,3 +83,15 @@ def test_an_error_called_detectable_is_found_in_about_four_of_five_samples():
         wrong = rng.binomial(rows, 0.1 + error, 20_000) / rows - 0.1  # mean confidence minus accuracy
         reach = 1.644854 * np.sqrt((wrong + 0.1) * (0.9 - wrong) / rows)
         assert np.mean(wrong - reach > 0.03) == pytest.approx(0.8, abs=0.05)
+
+
+def test_a_limit_below_zero_fails_and_has_a_detectable_error() -> None:
+    """A debiased metric may be below 0. (Found by hand: the square root of a negative variance.)"""
+    found = decide(0.02, 0.01, 0.03, -1.0, 200, mean_confidence=0.9)
+    assert found.outcome == FAIL
+    assert found.detectable is not None
+    assert 0 <= found.detectable < 1e-9, "every error is above such a limit"
+    near = decide(0.0, -0.02, 0.02, -0.01, 200, mean_confidence=0.9)
+    assert near.outcome == INCONCLUSIVE
+    assert near.detectable is not None
+    assert near.detectable > 0.01
