@@ -16,7 +16,7 @@ the opposite of the truth, or the truth has no direction there. On calibrated tr
 "right" instead.
 
 --floor compares the stated score of a calibrated model with the mean `tce` of calibrated data sets. The thresholds of
-the rule were settled with --seed 11 (150 and 100 data sets); report with another seed.
+the rule were settled with --seed 11 and 12; report with another seed.
 """
 
 from __future__ import annotations
