@@ -31,7 +31,8 @@ $(VENV)/dev: pyproject.toml
 demo: $(VENV)/demo  ## install, then fit, apply, metrics, simulate, compare on sample_data
 	@PATH="$(abspath $(BIN)):$$PATH" sh sample_data/demo.sh
 
-# Bytecode of the tests is kept, where it may be: pytest rewrites their assertions, which takes 4 s in every process.
+# PYTHONDONTWRITEBYTECODE is emptied so that the bytecode of the tests is kept: otherwise pytest rewrites their
+# assertions in every process, which takes 4 s.
 test: $(VENV)/test  ## install, then run the tests (COVERAGE=1: with branch coverage, floor 95 %)
 ifdef COVERAGE
 	$(BIN)/python -m coverage erase
@@ -85,6 +86,6 @@ man: $(VENV)/demo  ## make manual pages from the help, in build/man/man1 (MANPAT
 sample-data: $(VENV)/dev  ## rebuild sample_data
 	$(BIN)/python sample_data/make_sample_data.py
 
-clean:  ## remove everything the other targets made
+clean:  ## remove everything that the other targets make
 	rm -rf $(VENV) build dist reproduction *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*
 	find . -name __pycache__ -prune -exec rm -rf {} +

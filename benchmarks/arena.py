@@ -109,7 +109,7 @@ def _debiased_ece(confidences: np.ndarray, hits: np.ndarray) -> float:
 
 
 def scores(probs: np.ndarray, found: Experiment) -> dict[str, float]:
-    """What the calibrated distributions of the test rows are worth."""
+    """The scores of calibrated distributions of the test rows."""
     labels, rows = found.test_labels, np.arange(found.test_labels.size)
     probs = np.asarray(probs, dtype=np.float64)
     if not (np.isfinite(probs).all() and probs.min() >= 0):

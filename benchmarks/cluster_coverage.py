@@ -4,8 +4,8 @@
 
 Outcomes follow the curve of D1, D3 or D5 exactly, row by row, and are correlated within clusters (a Gaussian copula:
 h = [Φ(√ρ z + √(1 − ρ) e) < g(s)] with ρ = 0.5 and one z per cluster). Confidences are drawn row by row ("own"), or once
-per cluster as with repeated prompts ("shared"). Printed: the share of nominal 95 % intervals that hold the exact TCE,
-and the mean design effect.
+per cluster as with repeated prompts ("shared"). Printed: the share of nominal 95 % intervals that contain the exact
+TCE, and the mean design effect.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def draw(setting: Setting, seed: tuple[int, ...]) -> Rows:
 
 
 def covers(setting: Setting, seed: int, i: int) -> tuple[list[bool], float]:
-    """For every metric whether the interval holds the truth, without and with clusters; and the design effect."""
+    """For every metric, whether the interval contains the truth, without and with clusters; and the design effect."""
     rows = draw(setting, (seed, i, setting.clusters))
     truth = TRUTHS[setting.truth].tce()
     held = []

@@ -2,8 +2,8 @@
 
     python benchmarks/coverage.py [--sets 300] [--jobs 2] [--resamples 1000] [--harder]
 
-For D1–D5 at N = 1000 and 5000: the share of nominal 95 % intervals that hold the exact TCE, and of
-curve bands that hold g(s) at s = 0.5, 0.9, 0.99, with the binomial standard error of that share.
+For D1–D5 at N = 1000 and 5000: the share of nominal 95 % intervals that contain the exact TCE, and of
+curve bands that contain g(s) at s = 0.5, 0.9, 0.99, with the binomial standard error of that share.
 --harder uses other truths, most of which are calibrated in one range, where noise looks like error; without bands.
 """
 
@@ -56,7 +56,7 @@ def draw(name: str, n: int, run: int, seed: int) -> tuple[Sample, float]:
 
 @dataclass(frozen=True)
 class Covers:
-    """One data set: which intervals hold the truth."""
+    """One data set: which intervals contain the truth."""
 
     resamples: int
     metrics: tuple[str, ...]

@@ -36,19 +36,19 @@ TUNED_ON = (
     "densenet_bc_100_c100", "f538_nfl_games", "labelerrors_imdb", "lenet_5_c10", "nannyml_employment_ref2015",
     "resnet110_c10_test", "resnet110_c10_val", "top_densenet40_c10", "top_in1k_tv_densenet161", "top_snacks",
 )  # fmt: skip
-"""About every other data set in alphabetical order, the two of one model kept together. Prior scales and the
-list of formulas were chosen on these. The other eleven are no clean test of `bends`: that it is needed, its knots
-at quantiles, their number, the step sizes, the ceiling, its weight, and that it may fall were settled after some
-sixty variants had been scored on them too. Nor were `ece-fair` and `ks-fair` planned: they were added when isotonic
-regression turned out ahead by the plain ones."""
+"""About every other data set in alphabetical order; the two data sets of one model are kept together. Prior scales
+and the list of formulas were chosen on these. The other eleven are not a clean test of the shape `bends`: its knots at
+quantiles, their number, its step sizes, ceiling and weight, and that it may fall, were chosen after some sixty variants
+had been scored on these data sets too. The scores `ece-fair` and `ks-fair` were not planned either: they were added
+when isotonic regression turned out to be ahead by `ece-debiased` and `ks`."""
 
 SIZES = (200, 1000, 5000)
 HELD_OUT = (700, 10_000)
-"""At least, at most this many rows to score on."""
+"""The fewest and the most rows to score on."""
 
 SCORES = ("brier", "nll", "ece-debiased", "ks", "ece-fair", "ks-fair")
 SEED = 5
-"""Not the draws that choices were made on (0, 1, 2 and 6)."""
+"""Choices were made on other seeds (0, 1, 2 and 6)."""
 
 TCE_SIZES = tuple(range(500, 5001, 500))
 
@@ -67,11 +67,11 @@ def load(path: Path) -> tuple[Floats, Floats]:
 
 
 def held_out_scores(g: Floats, miss: Floats, x: Floats, hits: Floats) -> list[float]:
-    """In the order of SCORES; a probability of 0 counts as 1e-12."""
+    """The scores of held-out rows, in the order of SCORES; a probability of 0 counts as 1e-12."""
     g, miss = np.maximum(g, 1e-12), np.maximum(miss, 1e-12)
     debiased, ks = METRICS["ece-debiased"].compute, METRICS["ks"].compute
     own = sample_from_log_odds(np.log(g) - np.log(miss), hits)
-    # The same bins for all: a hair of the raw order tells ties apart.
+    # The same bins for all: ties are broken by the order of the raw confidences.
     order = np.argsort(np.argsort(x, kind="stable"), kind="stable") * 1e-9
     fair = sample_from_log_odds(np.log(g) - np.log(miss) + order, hits)
     options = MetricOptions()
@@ -86,7 +86,7 @@ def held_out_scores(g: Floats, miss: Floats, x: Floats, hits: Floats) -> list[fl
 
 
 def real_data(folder: Path, repeats: int) -> None:
-    """Must hold 1."""
+    """The part `real`: held-out scores of every calibrator on real data."""
     names = [name for name, entry in METHODS.items() if not entry.needs_distribution]
     table: dict[tuple[int, str, str], list[float]] = {}
     refused: dict[tuple[int, str], int] = {}
@@ -124,7 +124,7 @@ def real_data(folder: Path, repeats: int) -> None:
 
 
 def ead_table(runs: int, seed: int) -> None:
-    """Must hold 2."""
+    """The part `ead`: distances from the true curve on D1–D5."""
     print(f"\nEAD, N = 10000, {runs} runs")
     for name, truth in TRUTHS.items():
         both = []
@@ -138,7 +138,7 @@ def ead_table(runs: int, seed: int) -> None:
 
 
 def tce_table(runs: int, seed: int) -> None:
-    """Must hold 3."""
+    """The part `tce`: RMSE of every metric against the exact TCE on D1–D5."""
     names = [name for name in METRICS if name != "tce"]
     rmse = {name: np.zeros((len(TRUTHS), len(TCE_SIZES))) for name in [*names, "tce"]}
     bias = np.zeros((len(TRUTHS), len(TCE_SIZES)))

@@ -1,4 +1,4 @@
-"""Against whom averaged-matrix loses with two classes, and how many of these pairs the test rows can really tell apart.
+"""Against which methods averaged-matrix loses with two classes, and how many of these losses are beyond noise.
 
     python benchmarks/lost_pairs.py FOLDER [--part tuning]
 
@@ -31,7 +31,7 @@ def losses(name: str, found: Experiment) -> np.ndarray:
 
 
 def outcome(difference: np.ndarray) -> str:
-    """Of the mean of our losses minus theirs."""
+    """Whether the mean of our losses minus theirs is a win, a loss, or within noise."""
     if not np.isfinite(difference).all():
         return "won, surely"  # theirs is infinite, ours never is
     mean, error = difference.mean(), difference.std(ddof=1) / np.sqrt(difference.size)

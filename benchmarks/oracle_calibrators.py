@@ -178,7 +178,7 @@ METHODS: dict[str, Callable[..., Values]] = {
 
 
 def oracle(path: Path) -> Values:
-    """Everything the packages say about one file."""
+    """The values of every package for one file."""
     data = load(path)
     points, observed = points_of(data["s"])
     result: Values = {"n": data["s"].size, "points": points.tolist()}

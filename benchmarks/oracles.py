@@ -44,7 +44,7 @@ def gained_by_random_starts(sample: Sample, rng: np.random.Generator, starts: in
 
 
 def random_curve(family: Family, log_odds: Floats, rng: np.random.Generator) -> Floats:
-    """Through a random point over a random bin, with a slope of any size."""
+    """A curve through a random point above a random bin, with a slope of any size."""
     g = rng.uniform(0.02, 0.98)
     slope = 10 ** rng.uniform(-3, 1.3) * (1 if family.upper[1] > 0 else -1)
     level = family.link.forward(np.array([np.log(g / (1 - g))]))[0]
@@ -53,7 +53,7 @@ def random_curve(family: Family, log_odds: Floats, rng: np.random.Generator) -> 
 
 
 def missed_by_priors(sample: Sample, rng: np.random.Generator, starts: int = 50) -> float:
-    """The largest share of its loss that a family's fit is above the best of many starts."""
+    """How far a family's fit is above the best of many starts, relative to its loss; the worst of all families."""
     bins, worst = scheme_bins(sample, scheme_counts(sample.n)), -np.inf
     x = np.log(bins.confidences) - np.log(bins.complements)
     for family in FAMILIES.values():

@@ -41,7 +41,7 @@ def installed(*names: str) -> dict[str, Any]:
 
 
 def our_sample(s: np.ndarray, hits: np.ndarray) -> Sample:
-    """As the tool does it: every row up to five million, a summary beyond."""
+    """A sample made as the commands make it: of every row up to five million, of a summary beyond."""
     if s.size <= EXACT_ROWS:
         return sample_from_confidences(s, hits)
     total = Accumulator()

@@ -64,7 +64,7 @@ def dropped_ece(rows: Rows, bins: int = 15) -> float:
 
 
 def main() -> None:
-    """Print the table, and how far the rows of the issue are from the paper's."""
+    """Print the table, and how far bpmcli's values are from the paper's."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
