@@ -56,7 +56,7 @@ class Bpm(Calibrator):
 
 @method("bpm", "the paper's curve, fitted over many binnings", "Dong et al. 2025, AAAI", Bpm)
 def fit(rows: Rows, options: FitOptions) -> Fitted:
-    """Algorithm 1, with TCE_bpm (Algorithm 2) in the report."""
+    """The paper's curve (Algorithm 1; see `fit_bpm`), with TCE_bpm (Algorithm 2) in the report."""
     sample, wanted = rows.sample, options.metrics
     found = fit_bpm(
         sample,
@@ -94,5 +94,5 @@ class Identity(Calibrator):
 
 @method("identity", "the confidence unchanged", "-", Identity)
 def fit_identity(rows: Rows, options: FitOptions) -> Fitted:
-    """Nothing to fit."""
+    """g(s) = s: there is nothing to fit."""
     return Fitted(Identity())

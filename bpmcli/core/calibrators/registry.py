@@ -101,7 +101,7 @@ def fit_calibrator(name: str, rows: Rows, options: FitOptions | None = None) -> 
     """The calibrator of a method, fitted to rows, with a report of the fit and notices.
 
     `.calibrator(log_odds)` returns (g, 1 − g); a whole-distribution calibrator also has `log_probabilities(logits)`.
-    `METHODS` lists the methods, with formula and reference in `METHODS[name].fit.__doc__` and `.reference`.
+    `METHODS` lists the methods with a summary and a reference; `METHODS[name].fit.__doc__` says what is fitted.
 
     Raises UsageError for an unknown name, DataError if the method needs the scores of all classes and the rows do not
     have them, and FitError if the rows do not allow a trustworthy fit.

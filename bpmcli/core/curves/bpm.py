@@ -59,7 +59,8 @@ def fit_bpm(
 ) -> BpmFit:  # fmt: skip
     """The calibration curve of the paper: argmin over θ of Σ_B P(B) Σ_b |b|/N · exp((g(ŝ_b; θ) − accuracy_b)²).
 
-    `schemes` bin counts (all of them if None) are spread over `bins`, by default [N/100, N/20].
+    B runs over the bin counts, all equally probable, and b over the bins of one binning. `result.curve.at(confidences)`
+    evaluates the curve. `schemes` bin counts (all of them if None) are spread over `bins`, by default [N/100, N/20].
     `variant="authors"` follows the published code instead of the paper: it drops the last bin, gives all bins the
     same weight, maximises Σ exp(−d²) and lets α and β become negative. `optimizer="nelder-mead"` is the paper's
     optimizer; if its result is not the constrained optimum, it is replaced, with a notice. Both exist for the beta

@@ -28,10 +28,21 @@ TOP_LABEL, EVENT = "top-label", "event"
 
 
 class Rows(Record):
-    """Rows in the order of the file: log-odds, whether each row is correct, and what else a method or metric needs."""
+    """Rows in the order of the file: log-odds, whether each row is correct, and what else a method or metric needs.
+
+    `.sample` has the same rows as a `Sample`; `.take(index)` chooses some of them.
+
+    >>> import numpy as np
+    >>> from bpmcli import Rows
+    >>> rows = Rows(np.array([2.0, 0.0, 1.0]), np.array([True, False, True]))
+    >>> rows.n, round(rows.sample.accuracy, 3)
+    (3, 0.667)
+    """
 
     log_odds: Floats
+    """log ŝ − log(1 − ŝ) of the confidence; with the target `event`, of P(y = 1)."""
     hits: npt.NDArray[np.bool_]
+    """Whether each row is correct; with the target `event`, whether y = 1."""
     weights: Floats | None = None
     predictions: Ints | None = None
     labels: Ints | None = None

@@ -51,13 +51,21 @@ class Sums(NamedTuple):
 
 
 class Sample(Record):
-    """Confidences and correct rows in sorted cells. Masses add up to `n`, whatever the weights were."""
+    """Confidences and correct rows in sorted cells; a cell holds the rows with one confidence.
+
+    >>> from bpmcli import sample_from_confidences
+    >>> sample = sample_from_confidences([0.9, 0.6, 0.9], [1, 0, 0])
+    >>> sample.mass.tolist(), sample.hits.tolist()
+    ([1.0, 2.0], [0.0, 1.0])
+    """
 
     log_odds: Floats
     confidences: Floats
     complements: Floats
     mass: Floats
+    """Rows in each cell, or their weights, scaled to add up to `n`."""
     hits: Floats
+    """The mass of the correct rows in each cell."""
     n: int
     """Rows with a positive weight."""
     effective_n: float

@@ -54,9 +54,11 @@ def metric_intervals(
     seed: int = 0,
     clusters: ClusteredCells | None = None,
 ) -> dict[str, Interval | None]:
-    """A confidence interval for every metric in `values`; None if the metric itself is missing.
+    """A confidence interval for every metric in `values`, by name; None if the metric itself is missing.
 
-    With `clusters`, whole clusters are resampled, and `sample` counts as its effective number of rows (`clustered`).
+    `tce` has the interval of its posterior. The others have bias-corrected percentiles of `runs` bootstrap resamples
+    (Efron 1987), and no interval begins above that of `tce`. With `clusters`, whole clusters are resampled, and
+    `sample` counts as its effective number of rows (`clustered`).
 
     >>> from bpmcli import MetricOptions, measure, metric_intervals, sample_from_confidences
     >>> sample = sample_from_confidences([0.9] * 200, [1] * 150 + [0] * 50)

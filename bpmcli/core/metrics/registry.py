@@ -22,15 +22,28 @@ if TYPE_CHECKING:
 
 
 class MetricOptions(Record):
-    """Settings of the metrics; the defaults are the paper's."""
+    """Settings of the metrics; the defaults are the paper's.
+
+    >>> from bpmcli import MetricOptions, measure, sample_from_confidences
+    >>> sample = sample_from_confidences([0.6, 0.7, 0.8, 0.9], [1, 0, 0, 1])
+    >>> round(measure(sample, ["ece"], MetricOptions(n_bins=2, binning="width"))["ece"].value, 3)
+    0.25
+    """
 
     n_bins: int = 15
+    """Bins of the binned metrics."""
     binning: str = "mass"
+    """Bins of equal `mass` or equal `width`."""
     p: float = 1.0
+    """The exponent of the error, (mean |gap|^p)^(1/p)."""
     variant: str = "paper"
+    """tce-bpm: `paper`, or `authors` for the rules of their published code."""
     schemes: int | None = N_SCHEMES
+    """tce-bpm: how many bin counts the curve is fitted over; None for all."""
     bins: tuple[int, int] | None = None
+    """tce-bpm: the range of these bin counts; None for [N/100, N/20]."""
     density: str = "beta"
+    """tce-bpm: the distribution of the confidences, `beta` or `empirical`."""
 
 
 class Measured(NamedTuple):

@@ -117,6 +117,10 @@ class _Side(Record):
 def verdict(sample: Sample, target: str = "top-label", seed: int = 0) -> Verdict:
     """Whether the confidences of a sample can be trusted, in words and numbers.
 
+    The result has `name` and `title` (one of a closed list), a `sentence` for people, the calibration error `tce` with
+    its 95 % limits `low` and `high`, and the figures behind them. An error is named only if its interval excludes 0 and
+    the test of calibration has P ≤ 0.05; docs/METRICS.md has all rules.
+
     `target="event"` words the sentence for the probability of an event instead of a predicted class.
 
     >>> import numpy as np
