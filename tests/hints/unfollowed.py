@@ -26,7 +26,7 @@ UNFOLLOWED: dict[str, tuple[int, str]] = {
     "write it to a file, or leave --engine out": (1, "needs a dask cluster and a pipe"),
     "try other bin counts with --bins LO:HI": (1, "needs a fit that does not converge, and none is known"),
     "leave --interval out": (1, "needs rows whose resamples cannot be fitted; followed for a method of all classes"),
-    "name one that needs few rows: --method bpm-averaged": (1, "needs rows that no method can be fitted to"),
+    "--method bpm-averaged works with any number of rows": (1, "needs rows that no method can be fitted to"),
     "choose a --method that works on confidences, such as bpm-averaged": (1, "needs a file of several GB"),
     "use --variant paper": (1, "`compare curves` shows a dash for a method that cannot be fitted, and no hint"),
     "name a file with -o": (1, "needs a closed standard output; followed for a format that cannot go there"),
@@ -49,5 +49,6 @@ HANDED_ON = {
     "io/logs/log_reader.py",
     "io/logs/tables.py",
     "io/scores.py",
+    "tasks/baseline_whole.py",
 }
 """Files with errors whose hint comes from a caller, from another error or from an attribute that is collected itself."""

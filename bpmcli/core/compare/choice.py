@@ -29,7 +29,7 @@ FOLDS = 5
 
 UNCALIBRATED = "identity"
 
-NAME_ONE = "name one that needs few rows: --method bpm-averaged"
+NAME_ONE = "--method bpm-averaged works with any number of rows"
 
 PREFERRED = ("averaged-matrix", "bpm-averaged")
 """The first of these that could be fitted is chosen, unless another method is clearly better."""
@@ -108,14 +108,12 @@ def choose_method(
     """
     if rows.n < 2 * FOLDS:
         message = f"{rows.n} rows are too few to compare methods in {FOLDS}-fold cross-validation"
-        raise FitError(message, "--method bpm-averaged works with any number of rows")
+        raise FitError(message, NAME_ONE)
     whole = rows.logits is not None and rows.labels is not None and rows.target != EVENT
     score = ALL_CLASSES[0] if whole else "nll"
     names, _ = applicable(list(methods or METHODS), rows)
     names = list(dict.fromkeys([*names, UNCALIBRATED]))
     contest = Contest(tuple(names), (score,), options or FitOptions(), FOLDS, 1, seed)
-    if rows.n < 2 * FOLDS:
-        raise FitError(f"{rows.n} rows are too few to choose a method by cross-validation", NAME_ONE)
     outcomes = cross_validate(rows, contest, 0)
     by_fold: dict[str, Floats] = {}
     for name in names:
