@@ -66,7 +66,7 @@ def metrics(
     style, in_terminal = picture.resolve(bool(output.plot)), picture.in_terminal(format_)
     before = ci_gate.before(limits, metrics_output.as_json(options))
     sort, names = chosen.sort_by(), chosen.resolve(more=limits.names())
-    items = expand(inputs or [], workers=scale.engine != "local" or scale.workers > 1)
+    items = expand(inputs or [], workers=work.jobs != 1 or work.engine != "local")
     if not items:
         raise UsageError("no input", "bpmcli metrics FILE, or --list to see what can be measured")
     in_terminal &= len(items) == 1 or bool(picture.diagram)
