@@ -34,7 +34,7 @@ def _reliability(path: str, files: list[str], options: InputOptions = InputOptio
     """What `metrics --plot` draws of these files."""
     axis, overlay = more.pop("axis", None), more.pop("overlay", False)
     style = more.pop("style", plots.PLAIN)
-    wanted = Requested(diagram=True, axis=axis, interval=more.pop("interval", None), resamples=20)
+    wanted = Requested(diagram=True, axis=axis, interval=more.pop("interval", None), resamples=20, parts=True)
     task = MeasureFile(options, ("ece", "tce"), MetricOptions(n_bins=more.pop("n_bins", 15)), wanted)
     return pictures.write_reliability(path, [task(Input(name, name))[0] for name in files], overlay, style)
 
@@ -266,6 +266,21 @@ def test_no_rows_are_shown_beyond_the_highest_confidence(run: Run, saved: list[A
     beyond = [bar.get_height() for bar in below.patches if bar.get_x() > ticks["0.999"]]
     assert len(beyond) > 5
     assert sum(beyond) == 0
+
+
+def test_the_parts_of_the_brier_score_are_in_the_free_corner(run: Run, saved: list[Any]) -> None:
+    run(
+        "metrics", FILES[1], "--plot", "a.png", "--axis", "log-odds"
+    )  # over-confident: the curve runs below the diagonal
+    run("metrics", FILES[2], "--plot", "b.png")  # under-confident
+    measured = json.loads(run("metrics", FILES[1], "-m", "brier,mcb,dsc,unc", "-f", "json").out)["results"][0][
+        "metrics"
+    ]
+    brier, mcb, dsc, unc = (found["value"] for found in measured.values())
+    (over,), (under,) = (figure.axes[0].texts for figure in saved)
+    assert over.get_text() == f"Brier {brier:.4f}\nMCB {mcb:.4f}\nDSC {dsc:.4f}\nUNC {unc:.4f}"
+    assert (over.get_ha(), over.get_va()) == ("left", "top")
+    assert (under.get_ha(), under.get_va()) == ("right", "bottom")
 
 
 def test_titles_break_without_a_dangling_comma(run: Run, saved: list[Any]) -> None:

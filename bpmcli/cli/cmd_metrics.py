@@ -73,7 +73,7 @@ def metrics(
     wanted = Requested(
         uncertainty.noise_runs if uncertainty.noise_floor else 0, chosen.bins_table, limits.interval,
         uncertainty.resamples, seed, bool(output.plot) or in_terminal or ci.summarises(), picture.axis,
-        not chosen.metric, classwise=chosen.classwise, ranked=sort,
+        not chosen.metric, classwise=chosen.classwise, ranked=sort, parts=bool(output.plot),
     )  # fmt: skip
     single = len(items) == 1 or work.pool
     wanted = ci_gate.with_baselines(wanted, limits, before, single, len(items) if gate.save_baseline else 0)

@@ -130,11 +130,11 @@ def _before_and_after(path: str, documents: Sequence[Mapping[str, Any]], task: F
         event, said = document["target"] == EVENT, document["validation"]
         name, rows = _rows([entry["name"] for entry in document["inputs"]], task.options, distributions=True)
         after, how = held_out(document["method"], rows, task.fit, task.grouping, task.seed)
-        before = reliability(rows.sample)
+        before = reliability(rows.sample, parts=True)
         diagrams.append(Diagram(f"{name}: before", before, _words(said["before"], event), event))
         if after is not None:
             figures = f"{_words(said['after'], event)}\n({how})"
-            found = reliability(after, axis=before.axis.kind)
+            found = reliability(after, axis=before.axis.kind, parts=True)
             diagrams.append(Diagram(f"{name}: {document['method']}", found, figures, event))
     draw_reliability(path, diagrams, PictureStyle(title="Before and after calibration"), columns=2)
 

@@ -42,6 +42,7 @@ def draw_reliability(
             _curve(top, found, axis, CURVE, f"calibration curve, {100 * found.level:g} % band")
             _bins(top, found, axis)
             frame(top, axis, diagram.event)
+            _parts(top, found, axis)
             top.tick_params(labelbottom=False)
             rows_below(below, found.rows_by_place(BARS, axis), found.n, axis, diagram.event)
             title = shorten(os.path.basename(diagram.name))
@@ -79,6 +80,20 @@ def _bins(top: Any, found: Reliability, axis: Axis) -> None:
     label = f"{len(found.bins)} bins with 95 % intervals, area by rows"
     area = np.maximum(LARGEST * rows / rows.max(), 6.0)
     top.scatter(x, y, s=area, color=POINT, alpha=0.85, zorder=3, label=label, clip_on=False)
+
+
+def _parts(top: Any, found: Reliability, axis: Axis) -> None:
+    """The parts of the Brier score, in the corner off the diagonal in which less is drawn."""
+    if found.parts is None:
+        return
+    mcb, dsc, unc = found.parts
+    text = f"Brier {mcb - dsc + unc:.4f}\nMCB {mcb:.4f}\nDSC {dsc:.4f}\nUNC {unc:.4f}"
+    x = axis.share(np.concatenate([found.confidence, found.confidence, [b["confidence"] for b in found.bins]]))
+    y = axis.share(np.concatenate([found.low, found.high, [b["accuracy"] for b in found.bins]]))
+    above, below = (np.count_nonzero((x < 0.35) & (y > 0.65)), np.count_nonzero((x > 0.65) & (y < 0.35)))
+    at, side, end = ((0.97, 0.03), "right", "bottom") if below <= above else ((0.03, 0.97), "left", "top")
+    box = {"facecolor": top.get_facecolor(), "edgecolor": "none", "alpha": 0.7, "pad": 2}
+    top.text(*at, text, transform=top.transAxes, ha=side, va=end, fontsize=8, bbox=box, zorder=4)
 
 
 def frame(top: Any, axis: Axis, event: bool) -> None:

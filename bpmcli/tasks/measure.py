@@ -46,6 +46,8 @@ class Requested(Record):
     classwise: bool = False
     ranked: str | None = None
     """The metric to rank by. If its interval needs no resamples, it is always computed, so that ties can be marked."""
+    parts: bool = False
+    """The diagram also shows the parts of the Brier score."""
 
 
 NOTHING_MORE = Requested()
@@ -171,7 +173,8 @@ class MeasureFile(Record):
     def _diagram(self, sample: Sample) -> Any:
         from bpmcli.core.metrics.reliability import reliability
 
-        return reliability(sample, self.metrics.n_bins, self.metrics.binning, axis=self.requested.axis)
+        wanted, bins = self.requested, self.metrics
+        return reliability(sample, bins.n_bins, bins.binning, axis=wanted.axis, parts=wanted.parts)
 
     def _add_noise_floor(self, record: dict[str, Any], rows: Rows, sample: Sample, clusters: Any) -> None:
         from dataclasses import asdict

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -182,6 +182,7 @@ def tce(sample: Sample, options: MetricOptions) -> Measured:
 
 SCORE: dict[str, bool] = {"everyday": False, "calibration_error": False}
 """Registry fields of metrics that do not estimate the calibration error of the confidence."""
+CORP: dict[str, Any] = {"reference": "Dimitriadis et al. 2021, PNAS", "reflected": True, **SCORE}
 WHOLE: dict[str, bool] = {**SCORE, "needs_classes": True, "of_event": False}
 
 
@@ -207,6 +208,30 @@ def auroc(sample: Sample, options: MetricOptions) -> Measured:
 def brier(sample: Sample, options: MetricOptions) -> Measured:
     """mean (ŝ − h)², with h = 1 for a correct row and 0 for a wrong one. In [0, 1]."""
     return Measured(_mean_loss(sample, np.square(sample.complements), np.square(sample.confidences)))
+
+
+@metric("mcb", "miscalibration part of brier: what isotonic recalibration gains", squared_error=True, **CORP)
+def mcb(sample: Sample, options: MetricOptions) -> Measured:
+    """brier − brier of isotonic regression on the same rows. brier = mcb − dsc + unc: see `brier_parts`."""
+    return _part(sample, 0)
+
+
+@metric("dsc", "discrimination part of brier: what the confidence tells apart", higher_is_better=True, **CORP)
+def dsc(sample: Sample, options: MetricOptions) -> Measured:
+    """r (1 − r) − brier of isotonic regression on the same rows, r the accuracy. In [0, 0.25]."""
+    return _part(sample, 1)
+
+
+@metric("unc", "uncertainty part of brier, from the outcomes alone", most=0.25, **CORP)
+def unc(sample: Sample, options: MetricOptions) -> Measured:
+    """r (1 − r), r the accuracy (the event rate with --event): the Brier score of a constant confidence r."""
+    return _part(sample, 2)
+
+
+def _part(sample: Sample, which: int) -> Measured:
+    from bpmcli.core.metrics.decomposition import brier_parts
+
+    return Measured(brier_parts(sample)[which])
 
 
 @metric("nll", "log loss of the confidence", "Good 1952", resampled="resampled:nll", most=np.inf, **SCORE)

@@ -19,11 +19,13 @@ import numpy as np
 
 from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import Floats, make_room_for_hit, sigmoid
+from bpmcli.core.metrics.decomposition import BrierParts, row_parts
 from bpmcli.core.metrics.registry import MetricOptions
 from bpmcli.core.metrics.whole import losses_of
 from bpmcli.core.metrics.whole_intervals import binned, shares_of
 from bpmcli.errors import UsageError
 
+BRIER_PARTS = BrierParts._fields
 LOSSES = ("nll-all", "brier-all")
 CLASS_ERRORS = ("ece-classwise", "ece-marginal")
 FEWER = 2.0 ** np.arange(-6.0, 21.0)
@@ -96,10 +98,12 @@ def _row_values(rows: Rows, name: str) -> Floats:
     """What each row adds to a score that is a mean over rows."""
     if name == "accuracy":
         return rows.hits.astype(np.float64)
-    if name not in ("brier", "nll"):
+    if name not in ("brier", "nll", *BRIER_PARTS):
         raise UsageError(f"{name} is not a mean over rows, so its difference has no standard error here")
     x = rows.log_odds.copy()
     make_room_for_hit(x)  # as the sample does
+    if name in BRIER_PARTS:
+        return row_parts(rows.sample, x, rows.hits.astype(np.float64))[BRIER_PARTS.index(name)]
     against = np.where(rows.hits, -x, x)
     values: Floats = np.square(sigmoid(against)) if name == "brier" else np.logaddexp(0.0, against)
     return values

@@ -5,7 +5,8 @@ Merged cells and coarser grids move a metric slightly; the shift is measured on 
 with a posterior of its own is not resampled.
 
 The bootstrap cannot separate noise from miscalibration: the ECE of a calibrated model is all noise, and its resamples
-have more of it. The posterior of `tce` can, so no interval begins above the interval of `tce`.
+have more of it. The posterior of `tce` can, so no interval begins above the interval of `tce`
+(for a mean of squares, above the square of its lower limit).
 """
 
 from __future__ import annotations
@@ -93,6 +94,7 @@ def _within_range(
     """Limits that contain the value and stay within the range of the metric, widened by `room`."""
     if entry.calibration_error:
         return min(low, curve_low, value), max(min(high, 1.0), room, value)
+    low = min(low, curve_low**2) if entry.squared_error else low
     low, high = max(min(low, value) - room, 0.0), max(high, value) + room
     return low, min(high, 1.0) if entry.higher_is_better else high
 
@@ -116,7 +118,7 @@ def resampled_values(
 
 
 def limits_of(entry: Metric, drawn: Floats, value: float, level: float) -> tuple[float, float]:
-    """Percentiles corrected for bias; the value always lies between them.
+    """Percentiles corrected for bias, or reflected at the value, which always lies between them.
 
     A debiased metric removes the noise of N rows, but on a resample the noise of resampling remains, so resamples score
     too high. Both limits move down by half of that excess. Removing all of it would be right for a metric without bias,
@@ -126,6 +128,8 @@ def limits_of(entry: Metric, drawn: Floats, value: float, level: float) -> tuple
     if entry.debiased:
         excess = max(float(drawn.mean()) - value, 0.0)
         low, high = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2]) - excess / 2
+    elif entry.reflected:
+        high, low = 2 * value - np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2])
     else:
         low, high = bias_corrected(drawn, value, level)
     return min(float(low), value), max(float(high), value)

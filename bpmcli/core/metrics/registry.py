@@ -83,6 +83,11 @@ class Metric(Record):
     """Measured on the scores of all classes: `compute` gets `Rows` with `scores` and `labels` instead of a sample."""
     calibration_error: bool = True
     """Estimates the calibration error of the confidence, whose true value is known for simulated data."""
+    reflected: bool = False
+    """Noise raises the metric on the sample and again on every resample, by as much: limits are 2 · value − percentile
+    (the basic bootstrap)."""
+    squared_error: bool = False
+    """Estimates the mean square of the calibration error, so no interval begins above the square of that of `tce`."""
     higher_is_better: bool = False
     most: float = 1.0
     """The largest value that the metric can have."""

@@ -10,6 +10,7 @@ from bpmcli.core.curves.averaged.mixture import curve_draws, fit_averaged, tails
 from bpmcli.core.data.sample import Floats, Sample, sigmoid
 from bpmcli.core.metrics.axis import FARTHEST, LOG_ODDS, Axis, axis_for, axis_over, logit
 from bpmcli.core.metrics.bin_table import bin_table
+from bpmcli.core.metrics.decomposition import BrierParts, brier_parts
 
 POINTS = 121
 DRAWS = 1000
@@ -34,6 +35,8 @@ class Reliability(NamedTuple):
     """Edges of the histogram, in log-odds."""
     mass: Floats
     """Share of the rows in each of its cells."""
+    parts: BrierParts | None = None
+    """The parts of the Brier score, if they were asked for."""
 
     @property
     def confidence(self) -> Floats:
@@ -56,12 +59,13 @@ class Reliability(NamedTuple):
 
 
 def reliability(
-    sample: Sample, n_bins: int = 15, binning: str = "mass", level: float = 0.95, axis: str | None = None, seed: int = 0
-) -> Reliability:
+    sample: Sample, n_bins: int = 15, binning: str = "mass", level: float = 0.95, axis: str | None = None,
+    seed: int = 0, parts: bool = False,
+) -> Reliability:  # fmt: skip
     """The reliability diagram of a sample.
 
     The curve is the average that `bpm-averaged` fits; its pointwise band holds the middle `level` of curves drawn
-    from the posterior. The axis is chosen by `axis_for` unless it is named.
+    from the posterior. The axis is chosen by `axis_for` unless it is named. `parts` adds the parts of the Brier score.
     """
     kind = axis or axis_for(sample)
     first, last = (float(np.clip(x, -FARTHEST, FARTHEST)) for x in sample.log_odds[[0, -1]])
@@ -73,7 +77,9 @@ def reliability(
     bins = bin_table(sample, n_bins, binning)
     bin_values = [b[key] for b in bins for key in ("confidence", "accuracy")]
     shown = axis_over(kind, np.array([*sigmoid(x[[0, -1]]), *bin_values]))
-    return Reliability(sample.n, shown, bins, x, g, np.minimum(low, g), np.maximum(high, g), level, edges, mass)
+    low, high = np.minimum(low, g), np.maximum(high, g)
+    found = brier_parts(sample) if parts else None
+    return Reliability(sample.n, shown, bins, x, g, low, high, level, edges, mass, found)
 
 
 def _between(first: float, last: float, points: int, kind: str) -> Floats:
