@@ -29,6 +29,7 @@ _API = {
     "MetricOptions": "bpmcli.core.metrics",
     "Rows": "bpmcli.core.data.rows",
     "Sample": "bpmcli.core.data.sample",
+    "ScoreCalibrator": "bpmcli.tasks.estimator",
     "TRUTHS": "bpmcli.core.compare.truths",
     "fit_bpm": "bpmcli.core.curves.bpm",
     "fit_calibrator": "bpmcli.core.calibrators",

@@ -19,7 +19,8 @@ EXAMPLES = {"bpmcli", *(entry.__module__ for entry in PUBLIC if hasattr(entry, "
 """The modules that define what the package exports."""
 
 
-def test_python_page():
+def test_python_page(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the page saves a file
     failed, tried = doctest.testfile(str(ROOT / "docs" / "PYTHON.md"), module_relative=False, encoding="utf-8")
     assert tried > 20
     assert failed == 0

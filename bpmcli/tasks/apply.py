@@ -68,7 +68,7 @@ class ApplyFile:
 
     def _run(self, path: str, output: str, suffix: str) -> Applied:
         params, counts = self.params, Counter[str]()
-        counts["in-sample"] = int(params.fitted_to(path))
+        counts["in-sample"], classes = int(params.fitted_to(path)), params.classes
         source = open_reader(path, self.options.at(path).input_format)
         if SUMMARY_KEY in source.metadata:
             raise DataError("is a summary: it has no rows to calibrate", "give the files that were summarised")
@@ -104,8 +104,8 @@ class ApplyFile:
             judged = judge(rows, np.concatenate(fresh))
             counts["got-worse"] = int(judged is not None and judged.worse)
         notices = tuple(_notices(counts, left_out, self.allow_argmax_change))
-        if params.classes and counts["classes"] not in (0, params.classes):
-            notices += (notice("other-classes", fitted=params.classes, found=counts["classes"]),)
+        if classes and counts["classes"] not in (0, classes):
+            notices += (notice("other-classes", fitted=classes, found=counts["classes"]),)
         return Applied(output, n, before / scores, after / scores, notices, judged)
 
 

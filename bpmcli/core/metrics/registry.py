@@ -150,6 +150,11 @@ class Measurements(dict[str, Measured]):
             rows.append({**row, "why_missing": found.why_missing, "details": dict(found.details)})
         return pd.DataFrame(rows).set_index("metric")
 
+    def _repr_html_(self) -> str:
+        """The table that a notebook shows."""
+        html: str = self.to_frame()[["value"]].to_html()
+        return html
+
 
 def measure(
     sample: Sample,

@@ -98,6 +98,12 @@ class Verdict(NamedTuple):
     where: dict[str, Any] | None
     """The range that holds half of the error (`Where`), if there is an error."""
 
+    def _repr_html_(self) -> str:
+        """The sentence, which a notebook shows instead of the fields."""
+        from html import escape
+
+        return f"<p>{escape(self.sentence)}</p>"
+
 
 class _Side(Record):
     """Rows in a range of confidence."""
