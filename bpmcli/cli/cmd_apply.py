@@ -48,7 +48,8 @@ def apply(
     made_with = [task.params.document, columns._asdict(), task.allow_argmax_change, as_probs]
     jobs, current = plan_jobs(inputs, output.output, output.output_dir, made_with, output.force, params)
     outcomes.inputs = len(jobs) + current
-    _calibrate(jobs, each(task, jobs, work.jobs), outcomes)
+    mean = "mean P(y = 1)" if task.params.target == "event" else "mean confidence"
+    _calibrate(jobs, each(task, jobs, work.jobs), outcomes, mean)
     if current:
         console.note(f"{current} of {outcomes.inputs} outputs are up to date (--force redoes them)")
     return outcomes.finish()
@@ -57,7 +58,7 @@ def apply(
 app = command_app(apply)
 
 
-def _calibrate(jobs: Sequence[Any], results: Any, outcomes: Outcomes) -> None:
+def _calibrate(jobs: Sequence[Any], results: Any, outcomes: Outcomes, mean: str) -> None:
     """Print what was written. A notice is shown for the first file that has it and counted for the others."""
     counts: Counter[str] = Counter()
     for position, done in outcomes.good([job.path for job in jobs], results, "calibrating"):
@@ -67,7 +68,7 @@ def _calibrate(jobs: Sequence[Any], results: Any, outcomes: Outcomes) -> None:
         if new:
             console.show_notices(new, outcomes.where(path))
         if target != "-":
-            change = f"mean confidence {done.mean_before:.5f} -> {done.mean_after:.5f}"
+            change = f"{mean} {done.mean_before:.5f} -> {done.mean_after:.5f}"
             console.note(f"{path} -> {done.output}: {done.rows} rows, {change}")
         if done.judged:
             console.note(f"  before: {done.judged.before}")

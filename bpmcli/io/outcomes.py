@@ -33,6 +33,9 @@ def hits_of(
         return _booleans(batch, layout.hit)
     assert layout.label is not None
     if layout.target == EVENT:
+        if has_named_event(layout) and isinstance(named := batch.columns[layout.label], Categorical):
+            second: Array = class_indices(named, layout.classes, batch.start) == 1
+            return second
         return _booleans(batch, layout.label, hits=False)
     if layout.prediction:
         equal = _equal(batch, layout.prediction, layout.label)
@@ -46,6 +49,12 @@ def hits_of(
     assert reduced is not None
     hits: Array = reduced.predictions == index
     return hits
+
+
+def has_named_event(layout: Layout) -> bool:
+    """Whether the event is the second of two classes whose names the columns carry."""
+    numbers = layout.classes is not None and all(name.isdigit() for name in layout.classes)
+    return layout.target == EVENT and layout.classes is not None and len(layout.classes) == 2 and not numbers
 
 
 def _outside(batch: ColumnBatch, index: Ints, absent: Array, k: int, first: int) -> DataError:
@@ -241,6 +250,7 @@ def _booleans(batch: ColumnBatch, name: str, hits: bool = True) -> Array:
         if hits and name.lower() in ("hit", "correct"):
             hint = "write 1 for a correct prediction, 0 for a wrong one"
         elif not hits:
-            hint = "leave --event out" if isinstance(values, Categorical) else "name another column with --label"
+            text = isinstance(values, Categorical)
+            hint = "write 1 for the event and 0 otherwise" if text else "name another column with --label"
         raise DataError(f"'{name}' must be 0 or 1, found {found} (row {batch.start + row + 1})", hint)
     return yes

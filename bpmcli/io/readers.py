@@ -20,7 +20,7 @@ from bpmcli.io.columns import Array
 from bpmcli.io.formats.reader import ColumnBatch, Reader
 from bpmcli.io.layout import InputOptions, Layout, understand
 from bpmcli.io.opening import open_input
-from bpmcli.io.outcomes import hits_of, label_indices, unknown_rows, weights_of
+from bpmcli.io.outcomes import has_named_event, hits_of, label_indices, unknown_rows, weights_of
 from bpmcli.io.scores import class_scores, logits_of, missed_of, reduced_scores, scores_of
 from bpmcli.io.streams import is_stream
 from bpmcli.record import Record
@@ -241,6 +241,8 @@ def notices_of(odd: Counter[str], shares: tuple[float, float] | None, layout: La
             yield notice(code, count=odd[code])
     if odd["saturated"] and layout.kind in ("confidence", "probs") and len(layout.scores) == 1:
         yield notice("saturated", count=odd["saturated"])
+    if layout.classes and layout.label and has_named_event(layout):
+        yield notice("event-class", name=layout.classes[1], other=layout.classes[0])
     n_classes = odd["classes"]
     if n_classes >= 2 and layout.target != EVENT and shares:
         accuracy, confident = shares

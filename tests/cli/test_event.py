@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -77,3 +78,24 @@ def test_the_rate_of_an_event_is_never_called_accuracy(run):
         out = run("metrics", "a.npz", "--event", "-m", "ece", "-f", format_, "--bins-table", "-q").out
         assert "accuracy" not in out
     assert "event rate" in run("compare", "a.npz", "a.npz", "--event", "-m", "ece").out
+
+
+@pytest.mark.parametrize("names", [("cat", "dog"), ("yes", "no")])
+def test_the_event_of_two_named_classes_is_the_second_column(run, names):
+    """Also if the names are words for true and false in the other order."""
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.05, 0.95, 500).round(4)
+    y = rng.random(500) < p
+    label = np.where(y, names[1], names[0])
+    lines = [f"{1 - a:.4f},{a:.4f},{b}" for a, b in zip(p, label, strict=True)]
+    Path("a.csv").write_text("\n".join([f"prob_{names[0]},prob_{names[1]},label", *lines]) + "\n")
+    np.savez("b.npz", probs=np.stack([1 - p, p], axis=1), labels=y.astype(int))
+    named, plain = (run("metrics", name, "--event", "-m", "ece,tce,brier", "-f", "json") for name in ("a.csv", "b.npz"))
+    assert f"y = 1 means {names[1]}, the second of the two columns of scores, and y = 0 means {names[0]}" in named.err
+    assert "y = 1 means" not in plain.err
+    run("fit", "a.csv", "--event", "--method", "platt", "-o", "p.json")
+    assert "mean P(y = 1) 0." in run("apply", "p.json", "a.csv", "-o", "out.csv").err
+    one, two = (json.loads(ran.out)["results"][0] for ran in (named, plain))
+    assert one["event_rate"] == two["event_rate"] == y.mean()
+    for metric in ("ece", "tce", "brier"):
+        assert one["metrics"][metric]["value"] == pytest.approx(two["metrics"][metric]["value"], abs=1e-9)

@@ -46,6 +46,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "the file has no header; its columns are called {first} to {last}",
         "",
     ),
+    "event-class": (
+        "y = 1 means {name}, the second of the two columns of scores, and y = 0 means {other}",
+        "",
+    ),
     "first-label": (
         "the first line of {path} ({label}) was taken as a label, not a header, because the scores have one row more",
         "",
