@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bpmcli.core.data.names import few
 from bpmcli.core.data.rows import EVENT, Rows, SummarisedRows
 from bpmcli.core.data.sample import Sample, sample_at
 from bpmcli.core.metrics.increase import Increase, unpaired_increases
@@ -112,7 +113,7 @@ def matching(record: Record, baseline: Record, single: bool, title: str) -> Reco
             return result
     grouped = any("group" in each for each in (record, *results))
     by = "inputs are matched by their paths" + (", groups by their column and value" if grouped else "")
-    raise DataError(f"the baseline has no result for {title}", f"the baseline has {_few(_titles(results))}; {by}")
+    raise DataError(f"the baseline has no result for {title}", f"the baseline has {few(_titles(results))}; {by}")
 
 
 def not_compared(records: Sequence[Record], failed: Sequence[str], baseline: Record, single: bool) -> str:
@@ -130,7 +131,7 @@ def not_compared(records: Sequence[Record], failed: Sequence[str], baseline: Rec
     if not names:
         return ""
     are, were = ("is", "it was") if len(names) == 1 else ("are", "they were")
-    return f"{_few(names)} {are} in the baseline but not in this run; {were} not compared"
+    return f"{few(names)} {are} in the baseline but not in this run; {were} not compared"
 
 
 def _one_input(baseline: Record) -> bool:
@@ -146,12 +147,6 @@ def _same(result: Record, record: Record, single: bool) -> bool:
 def _titles(results: Sequence[Record]) -> list[str]:
     """The inputs of results, and their groups."""
     return [f"{one.get('input')}" + (f", {one['by']} = {one['group']}" if "group" in one else "") for one in results]
-
-
-def _few(names: Sequence[str]) -> str:
-    """The first three names, and how many more there are."""
-    shown = "; ".join(names[:3]) if any(", " in name for name in names) else ", ".join(names[:3])
-    return shown + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def save_again(before: Record, path: str | None) -> str:

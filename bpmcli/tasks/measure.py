@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from bpmcli.core.data.names import few
 from bpmcli.core.data.notices import Notice, notice
 from bpmcli.core.data.rows import Rows, facts_of
 from bpmcli.core.data.sample import Sample
@@ -100,6 +101,8 @@ class MeasureFile(Record):
         about |= ({"scores": kind} if kind else {}) | ({"classes": classes} if classes else {})
         if by is None:
             return [self._measure(about, rows, notices, metadata)]
+        if left_out := rows.groups_without_weight():
+            notices += (notice("groups-without-weight", names=few([f"{by} = {name}" for name in left_out])),)
         # What a file states about all of its rows, such as their true TCE, need not hold for a group.
         return [
             self._measure({**about, "by": by, "group": group}, part, notices, {}) for group, part in rows.by_group()

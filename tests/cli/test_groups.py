@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import SAMPLE_DATA
 
 DEVICES = ("007", "b", "é")
 
@@ -160,3 +161,15 @@ def test_what_a_summary_cannot_answer_is_refused(run):
     assert "device (3 values)" in run("metrics", "cells.parquet", "--explain-input").out
     run("summarize", "a.parquet", "--event", "--label", "hit", "--probs", "confidence", "-o", "event.parquet")
     assert "P(y = 1)" in run("metrics", "event.parquet", "--event").out
+
+
+def test_groups_without_weight_are_named(run):
+    """A gate does not pass unseen because its group was left out."""
+    with np.load(SAMPLE_DATA / "digits_test.npz") as data:
+        site = np.repeat(["a", "b"], [300, 299])
+        np.savez("x.npz", **data, site=site, w=(site == "b").astype(float))
+    gate = ("-m", "ece", "--by", "site", "--fail-above", "ece=0.5")
+    ran = run("metrics", "x.npz", *gate, "--weight", "w")
+    assert "site = a: left out, because all weights there are 0" in ran.err
+    assert ran.err.count("gate passed") == 1
+    assert "left out" not in run("metrics", "x.npz", *gate).err

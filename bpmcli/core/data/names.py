@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from bpmcli.errors import UsageError
 
@@ -33,3 +33,9 @@ def nearest(given: str, known: Iterable[str]) -> str | None:
 
     found = get_close_matches(given, list(known), n=1)
     return found[0] if found else None
+
+
+def few(names: Sequence[str]) -> str:
+    """The first three names, and how many more there are."""
+    shown = "; ".join(names[:3]) if any(", " in name for name in names) else ", ".join(names[:3])
+    return shown + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -74,6 +74,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "{clusters} clusters are few: their intervals tend to be too narrow",
         "",
     ),
+    "groups-without-weight": (
+        "{names}: left out, because all weights there are 0",
+        "",
+    ),
     "log-remark": (
         "{count} {rows_}: {what}",
         "",

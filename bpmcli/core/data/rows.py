@@ -103,6 +103,12 @@ class Rows(Record):
             if self.weights is None or self.weights[index].any():
                 yield name, self.take(index)
 
+    def groups_without_weight(self) -> list[str]:
+        """The groups that `by_group` leaves out."""
+        if self.weights is None or self.groups is None:
+            return []
+        return [name for name, index in self.groups.positions() if not self.weights[index].any()]
+
 
 class SummarisedRows(Rows):
     """Stands for rows of which only a summary is known: it has a sample and a target, but no single rows."""
@@ -114,6 +120,9 @@ class SummarisedRows(Rows):
     @property
     def n(self) -> int:
         return self.sample.n
+
+    def groups_without_weight(self) -> list[str]:
+        return []
 
     def by_group(self) -> Iterator[tuple[str, Rows]]:
         if self.tables is None:
