@@ -1,7 +1,7 @@
 """How often gates pass, fail and are inconclusive, on simulated models whose true error is known.
 
     python benchmarks/gates.py [--runs 500] [--at-limit 2500] [--sizes 200,1000,5000] [--pairs 100] [--seed 3]
-                               [--start 0]
+                               [--errors 0,0.03,0.045,0.06] [--start 0]
 
 Confidences are those of D1–D5. The accuracy is s + λ (g(s) − s), kept in [0, 1], with the curve g of that truth and the
 λ that gives the wanted true TCE. The gate is `tce` with a limit of 0.03 and a confidence of 0.95; true errors are 0
@@ -36,7 +36,6 @@ from bpmcli.core.metrics.paired import paired_differences
 from bpmcli.engines.local import work
 
 LIMIT, CONFIDENCE = 0.03, 0.95
-ERRORS = (0.0, 0.03, 0.045, 0.06)
 OPTIONS = MetricOptions()
 
 
@@ -125,7 +124,7 @@ def show_limits(sizes: list[int], asked: argparse.Namespace) -> None:
     """The outcomes of gates with a fixed limit."""
     print("    N  true error   pass   fail  inconclusive   fail-above: value  surely   detectable", flush=True)
     for n in sizes:
-        for error in ERRORS:
+        for error in map(float, asked.errors.split(",")):
             runs = asked.at_limit if error == LIMIT else asked.runs
             if not runs:
                 continue
@@ -156,6 +155,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=500)
     parser.add_argument("--at-limit", type=int, default=2500)
+    parser.add_argument("--errors", default="0,0.03,0.045,0.06")
     parser.add_argument("--pairs", type=int, default=100)
     parser.add_argument("--sizes", default="200,1000,5000")
     parser.add_argument("--jobs", type=int, default=1)
