@@ -110,6 +110,23 @@ def saved(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return figures
 
 
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The figures whose files were to be written. They are neither laid out nor rendered, which takes most of the time."""
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    figures: list[Any] = []
+
+    def keep(self: Any, path: str, **_: Any) -> None:
+        figures.append(self)
+        Path(path).touch()
+
+    monkeypatch.setattr(Figure, "savefig", keep)
+    monkeypatch.setattr(ConstrainedLayoutEngine, "execute", lambda self, figure: None)
+    return figures
+
+
 def words(figure: Any) -> list[tuple[str, Any]]:
     """Titles, labels and legends with their boxes."""
     figure.draw_without_rendering()
@@ -156,68 +173,68 @@ def test_the_same_bytes_twice(run: Run, format_: str) -> None:
     assert sorted(p.name for p in Path().iterdir()) == [f"one.{format_}", f"two.{format_}"]
 
 
-def test_axes_have_names_and_units(run: Run, saved: list[Any]) -> None:
+def test_axes_have_names_and_units(run: Run, drawn: list[Any]) -> None:
     KINDS["metrics"](run, "m.svg")
-    labels = {label for axes in saved[0].axes for label in (axes.get_xlabel(), axes.get_ylabel())}
+    labels = {label for axes in drawn[0].axes for label in (axes.get_xlabel(), axes.get_ylabel())}
     assert labels == {"rows", "mean calibration error (%)", "RMSE from the TCE (points)"}
     # The line of the exact TCE, in the same unit as the rest.
-    left = saved[0].axes[0]
+    left = drawn[0].axes[0]
     line = next(x for x in left.lines if x.get_label() == "exact TCE")
     assert line.get_ydata()[0] == pytest.approx(4.97260182523389859)
 
 
-def test_the_reliability_diagram_shows_the_bins(run: Run, saved: list[Any]) -> None:
+def test_the_reliability_diagram_shows_the_bins(run: Run, drawn: list[Any]) -> None:
     Path("rows.csv").write_text("confidence,hit\n" + "0.9,1\n" * 3 + "0.9,0\n" + "0.3,0\n" * 4)
     _reliability("r.png", ["rows.csv"], InputOptions(), n_bins=2)
-    top, below = saved[0].axes
+    top, below = drawn[0].axes
     points = top.collections[-1].get_offsets()
     np.testing.assert_allclose(points, [[0.3, 0.0], [0.9, 0.75]], atol=1e-9)
     assert [round(bar.get_height()) for bar in below.patches if bar.get_height()] == [50, 50]
 
 
-def test_the_curve_is_drawn_only_where_there_are_rows(run: Run, saved: list[Any]) -> None:
+def test_the_curve_is_drawn_only_where_there_are_rows(run: Run, drawn: list[Any]) -> None:
     Path("rows.csv").write_text("confidence,hit\n" + "0.6,1\n0.7,0\n0.8,1\n" * 9)
     _reliability("r.png", ["rows.csv"], InputOptions())
-    curve = next(line for line in saved[0].axes[0].lines if "calibration curve" in line.get_label())
+    curve = next(line for line in drawn[0].axes[0].lines if "calibration curve" in line.get_label())
     # Both axes run from the lowest accuracy, 0, to 1, so places are confidences.
     np.testing.assert_allclose([min(curve.get_xdata()), max(curve.get_xdata())], [0.6, 0.8], atol=1e-9)
 
 
-def test_extreme_confidences_get_a_log_odds_axis(run: Run, saved: list[Any]) -> None:
+def test_extreme_confidences_get_a_log_odds_axis(run: Run, drawn: list[Any]) -> None:
     Path("rows.csv").write_text("confidence,hit\n" + "0.9999,1\n" * 50 + "0.999,0\n" * 2)
     _reliability("r.png", ["rows.csv"], InputOptions())
-    assert "0.999" in [label.get_text() for label in saved[0].axes[1].get_xticklabels()]
+    assert "0.999" in [label.get_text() for label in drawn[0].axes[1].get_xticklabels()]
     _reliability("r.png", ["rows.csv"], InputOptions(), axis="confidence")
-    assert "0.999" not in [label.get_text() for label in saved[1].axes[1].get_xticklabels()]
+    assert "0.999" not in [label.get_text() for label in drawn[1].axes[1].get_xticklabels()]
 
 
-def test_curves_share_the_axis_that_suits_most(run: Run, saved: list[Any]) -> None:
+def test_curves_share_the_axis_that_suits_most(run: Run, drawn: list[Any]) -> None:
     Path("plain.csv").write_text("confidence,hit\n" + "0.7,1\n" * 20 + "0.6,0\n" * 20)
     for name in ("a.csv", "b.csv"):
         Path(name).write_text("confidence,hit\n" + "0.9999,1\n" * 50 + "0.999,0\n" * 2)
     _reliability("r.png", ["plain.csv", "a.csv", "b.csv"], overlay=True)
-    assert "0.999" in [label.get_text() for label in saved[0].axes[0].get_xticklabels()]
+    assert "0.999" in [label.get_text() for label in drawn[0].axes[0].get_xticklabels()]
 
 
-def test_fit_draws_on_the_axis_of_the_rows_and_says_so(run: Run, saved: list[Any]) -> None:
+def test_fit_draws_on_the_axis_of_the_rows_and_says_so(run: Run, drawn: list[Any]) -> None:
     Path("rows.csv").write_text("confidence,hit\n" + "0.9999,1\n" * 60 + "0.999,1\n" * 30 + "0.999,0\n" * 9)
     done = run("fit", "rows.csv", "--method", "bpm-averaged", "--interval", 0.9, "-o", "p.json", "--plot", "f.png")
     assert "wrote f.png" in done.err
-    top, below = saved[0].axes
+    top, below = drawn[0].axes
     assert "0.999" in [label.get_text() for label in below.get_xticklabels()]
     assert "after calibration" in top.get_title()
     assert below.get_ylabel() == "% of rows"
     assert sum(bar.get_height() for bar in below.patches) == pytest.approx(100)
 
 
-def test_panels_have_common_axes_and_all_their_rows(run: Run, saved: list[Any]) -> None:
+def test_panels_have_common_axes_and_all_their_rows(run: Run, drawn: list[Any]) -> None:
     Path("plain.csv").write_text("confidence,hit\n" + "0.7,1\n" * 20 + "0.3,0\n" * 20)
     Path("high.csv").write_text("confidence,hit\n" + "0.8,1\n" * 20 + "0.75,1\n" * 20)
     for name in ("a.csv", "b.csv"):
         Path(name).write_text("confidence,hit\n" + "0.9999,1\n" * 50 + "0.999,0\n" * 2)
     for names in (["plain.csv", "high.csv"], ["plain.csv", "a.csv", "b.csv"], ["a.csv", "plain.csv", "high.csv"]):
         _reliability("r.png", names)
-        panels = saved[-1].axes
+        panels = drawn[-1].axes
         tops, belows = panels[: len(names)], panels[len(names) :]
         for part in (tops, belows):
             assert len({tuple(label.get_text() for label in axes.get_xticklabels()) for axes in part}) == 1
@@ -283,30 +300,30 @@ def test_the_parts_of_the_brier_score_are_in_the_free_corner(run: Run, saved: li
     assert (under.get_ha(), under.get_va()) == ("right", "bottom")
 
 
-def test_titles_break_without_a_dangling_comma(run: Run, saved: list[Any]) -> None:
+def test_titles_break_without_a_dangling_comma(run: Run, drawn: list[Any]) -> None:
     Path("rows.csv").write_text("confidence,hit\n" + "0.7,1\n" * 20 + "0.6,0\n" * 20)
     _reliability("r.png", ["rows.csv"])
     _reliability("o.png", ["rows.csv"], overlay=True)
-    lines = saved[0].axes[0].get_title().splitlines()
+    lines = drawn[0].axes[0].get_title().splitlines()
     assert lines[1] == "says 65.0 %, is right 50.0 %"
     assert lines[2].startswith("tce 0.")
-    assert saved[1].legends[0].get_texts()[0].get_text().splitlines() == ["rows.csv", ", ".join(lines[1:])]
+    assert drawn[1].legends[0].get_texts()[0].get_text().splitlines() == ["rows.csv", ", ".join(lines[1:])]
 
 
-def test_events_have_their_own_words(run: Run, saved: list[Any]) -> None:
+def test_events_have_their_own_words(run: Run, drawn: list[Any]) -> None:
     Path("rows.csv").write_text("p,y\n" + "0.6,1\n0.2,0\n" * 20)
     _reliability("r.png", ["rows.csv"], InputOptions(probs="p", label="y", event=True))
-    text = " ".join(name for name, _ in words(saved[0]))
+    text = " ".join(name for name, _ in words(drawn[0]))
     assert "event rate" in text
     assert "accuracy" not in text
 
 
-def test_dark_title_and_size(run: Run, saved: list[Any]) -> None:
+def test_dark_title_and_size(run: Run, drawn: list[Any]) -> None:
     style = plots.PictureStyle("dark", "My model", (8.0, 9.0))
     _reliability("r.png", FILES[:1], InputOptions(), style=style)
-    assert saved[0]._suptitle.get_text() == "My model"
-    assert tuple(saved[0].get_size_inches()) == (8.0, 9.0)
-    assert saved[0].get_facecolor()[:3] < (0.2, 0.2, 0.2)
+    assert drawn[0]._suptitle.get_text() == "My model"
+    assert tuple(drawn[0].get_size_inches()) == (8.0, 9.0)
+    assert drawn[0].get_facecolor()[:3] < (0.2, 0.2, 0.2)
 
 
 def test_colours_are_told_apart() -> None:
@@ -335,7 +352,7 @@ def test_what_cannot_be_drawn_is_refused_first() -> None:
         pictures.check_diagrams("p.jpeg")
 
 
-def test_many_inputs_get_a_file_each(run: Run) -> None:
+def test_many_inputs_get_a_file_each(run: Run, drawn: list[Any]) -> None:
     Path("a").mkdir()
     Path("b").mkdir()
     for name in ("a/x.csv", "b/x.csv", "y z.csv"):
@@ -345,7 +362,7 @@ def test_many_inputs_get_a_file_each(run: Run) -> None:
     assert "wrote pictures/x.png and 2 more" in ran.err
 
 
-def test_more_diagrams_than_fit_one_picture(run: Run) -> None:
+def test_more_diagrams_than_fit_one_picture(run: Run, drawn: list[Any]) -> None:
     names = [f"{i}.csv" for i in range(13)]
     for name in names:
         Path(name).write_text("confidence,hit\n0.9,1\n0.8,0\n")

@@ -138,55 +138,64 @@ def test_no_encoding_and_no_name_is_a_bug(tmp_path, encoding, name):
     assert name in printed["csv"]
 
 
+BATCHES = """
+import os
+from bpmcli.cli import main
+name = os.fsdecode(b"in/\\xff.npz")
+for argv in (
+    *2 * [["apply", "params.json", "in", "--output-dir", "out"]],
+    ["fit", name, "-o", "p2.json"],
+    ["apply", "p2.json", name, "-o", "out.npz"],
+):
+    assert main(argv) == 0, argv
+"""
+
+
 def test_a_name_that_is_not_utf8_goes_through_a_batch(params):
     if sys.platform != "linux":
         pytest.skip("other systems refuse such names")
     (params / "in").mkdir()
     (params / "in" / os.fsdecode(b"\xff.npz")).write_bytes(TEST.read_bytes())
-    for done in ("1 of 1", None)[::-1]:
-        ran = shell("bpmcli apply params.json in --output-dir out", params)
-        assert ran.returncode == 0, ran
-        assert done is None or done.encode() in ran.stderr, "the second run finds the record of the first"
-    assert os.fsdecode(b"\xff.npz") in os.listdir(params / "out")
-    ran = shell("bpmcli fit in/*.npz -o p2.json && bpmcli apply p2.json in/*.npz -o out.npz", params)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run([sys.executable, "-c", BATCHES], capture_output=True, env=env, cwd=params, check=False)
     assert ran.returncode == 0, ran
+    assert b"1 of 1" in ran.stderr, "the second run finds the record of the first"
+    assert os.fsdecode(b"\xff.npz") in os.listdir(params / "out")
+    assert (params / "out.npz").exists()
 
 
 @pytest.mark.parametrize("format_", ["table", "markdown", "json"])
-def test_values_of_a_file_cannot_reach_the_terminal(tmp_path, format_):
-    site = f'"{EVIL}"'
+def test_values_of_a_file_cannot_reach_the_terminal(run, format_):
+    name, site = "evil\x1b]0;title\x07\nx.csv", f'"{EVIL}"'
     rows = [f"0.{60 + i % 40},{int(i % 3 > 0)},{site}" for i in range(300)]
-    (tmp_path / "evil\x1b]0;title\x07\nx.csv").write_text("confidence,hit,site\n" + "\n".join(rows) + "\n")
-    ran = shell(f"bpmcli metrics evil* --by site -m ece -f {format_}; bpmcli metrics evil* --logits nope", tmp_path)
-    for stream in (ran.stdout, ran.stderr):
+    Path(name).write_text("confidence,hit,site\n" + "\n".join(rows) + "\n")
+    ran = run("metrics", name, "--by", "site", "-m", "ece", "-f", format_)
+    refused = run("metrics", name, "--logits", "nope", code=3)
+    for text in (ran.out, ran.err, refused.out, refused.err):
         for bad in ("\x1b", "\x07", "\x9b", "\u202e"):
-            assert bad.encode() not in stream, stream
-    assert b"red" in ran.stdout
-    assert len(ran.stderr.splitlines()) <= 4, ran.stderr
+            assert bad not in text, text
+    assert "red" in ran.out
+    assert len((ran.err + refused.err).splitlines()) <= 4, ran.err + refused.err
     if format_ == "markdown":
-        lines = [line for line in ran.stdout.decode().splitlines() if line.startswith("|")]
+        lines = [line for line in ran.out.splitlines() if line.startswith("|")]
         assert len({line.replace("\\|", "").count("|") for line in lines}) == 1, lines
     if format_ == "json":
-        assert json.loads(ran.stdout)["results"][0]["group"] == EVIL
+        assert json.loads(ran.out)["results"][0]["group"] == EVIL
 
 
-def test_the_method_of_a_parameter_file_cannot_reach_the_terminal(params):
+def test_the_method_of_a_parameter_file_cannot_reach_the_terminal(run, params):
     document = json.loads((params / "params.json").read_text())
     (params / "params.json").write_text(json.dumps({**document, "method": EVIL}))
-    ran = shell(f"bpmcli apply params.json {CSV} -o out.csv", params)
-    assert ran.returncode == 3
-    assert b"\x1b" not in ran.stderr
-    assert len(ran.stderr.splitlines()) <= 2
+    ran = run("apply", "params.json", CSV, "-o", "out.csv", code=3)
+    assert "\x1b" not in ran.err
+    assert len(ran.err.splitlines()) <= 2
 
 
 @pytest.mark.parametrize("option", ["--schemes", "--format", "--binning", "--fail-above", "-m", "--nope"])
-def test_values_of_options_cannot_reach_the_terminal(tmp_path, option):
-    env = untraced()
-    argv = [sys.executable, "-m", "bpmcli", "metrics", str(TEST), option, EVIL]
-    ran = subprocess.run(argv, capture_output=True, cwd=tmp_path, env=env, check=False)
-    assert ran.returncode == 2, ran
-    assert b"\x1b" not in ran.stderr
-    assert len(ran.stderr.splitlines()) <= 2
+def test_values_of_options_cannot_reach_the_terminal(run, option):
+    ran = run("metrics", TEST, option, EVIL, code=2)
+    assert "\x1b" not in ran.err
+    assert len(ran.err.splitlines()) <= 2
 
 
 def test_escapes_say_what_was_there():
@@ -259,7 +268,7 @@ ENDLESS = {
 
 def until_busy(pid: int) -> None:
     """Waits until a process has used more processor time than its start takes, or has come to rest."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + PATIENCE
     seen, since = -1.0, time.monotonic()
     while time.monotonic() < end:
         try:
@@ -270,7 +279,7 @@ def until_busy(pid: int) -> None:
         used = (int(fields[10]) + int(fields[11])) / os.sysconf("SC_CLK_TCK")
         if used != seen or state != "S":
             seen, since = used, time.monotonic()
-        if used > 0.6 or (used > 0.05 and time.monotonic() - since > 0.3):
+        if used > 0.4 or (used > 0.05 and time.monotonic() - since > 0.3):
             return
         time.sleep(0.02)
 
