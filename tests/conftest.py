@@ -127,6 +127,17 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return call
 
 
+@pytest.fixture
+def unjudged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`fit` and `apply` do not judge calibrated rows. For tests that look at parameters and outputs only: to judge them,
+    `fit` makes five more fits."""
+    from bpmcli.core.compare import before_after
+    from bpmcli.tasks import apply
+
+    monkeypatch.setattr(before_after, "MOST_VALUES", 0)
+    monkeypatch.setattr(apply, "JUDGED_ROWS", 0)
+
+
 def arrays(path: object) -> dict[str, np.ndarray]:
     """All arrays of an npz file, which is closed again."""
     with np.load(str(path)) as data:

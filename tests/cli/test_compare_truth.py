@@ -15,6 +15,8 @@ from bpmcli.core.compare.truths import TRUTHS
 from bpmcli.core.metrics import calibration_errors
 from bpmcli.errors import UsageError
 
+pytestmark = pytest.mark.usefixtures("unjudged")
+
 Run = Callable[..., Any]
 SAMPLE_DATA = Path(__file__).resolve().parents[2] / "sample_data"
 SMALL = ("--truth", "D1,D4", "-n", "120,240", "--runs", "4")

@@ -14,6 +14,8 @@ from bpmcli.core.summary import distinct
 from bpmcli.engines import scale as scale_module
 from bpmcli.io import readers, summaries
 
+pytestmark = pytest.mark.usefixtures("unjudged")
+
 N = 4000
 
 

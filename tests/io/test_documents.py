@@ -15,6 +15,8 @@ from bpmcli.io import documents
 from bpmcli.io.document_kinds import CALIBRATOR, COUNT, METRICS, TEXT, Each, Maybe
 from bpmcli.io.documents import check, load_document, parse
 
+pytestmark = pytest.mark.usefixtures("unjudged")
+
 DEEP = "[" * 100_000 + "]" * 100_000
 
 

@@ -23,6 +23,8 @@ from bpmcli.io.columns import Objects
 from bpmcli.io.formats import csv_file, jsonl_file
 from bpmcli.io.writers import open_writer
 
+pytestmark = pytest.mark.usefixtures("unjudged")
+
 N = 400
 
 

@@ -17,6 +17,8 @@ from bpmcli.io.paths import expand
 from bpmcli.io.remote import is_remote
 from bpmcli.io.writers import open_writer
 
+pytestmark = pytest.mark.usefixtures("unjudged")
+
 
 def test_schemes_are_recognised():
     assert is_remote("s3://a/b.parquet")

@@ -19,6 +19,8 @@ from bpmcli.core.compare.scores import Judge
 from bpmcli.core.data.log_odds import reduce_logits
 from bpmcli.core.data.rows import EVENT, Rows
 
+pytestmark = pytest.mark.usefixtures("unjudged")
+
 Run = Callable[..., Any]
 BOUNDED = [name for name in METHODS if name != "identity"]
 CURVES = [name for name in BOUNDED if not METHODS[name].needs_distribution]
