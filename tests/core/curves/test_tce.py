@@ -42,7 +42,8 @@ def test_second_moment_in_closed_form(a1, a2):
 @pytest.mark.parametrize("p", [1.0, 2.0])
 def test_agrees_with_a_fine_riemann_sum(curve, p):
     g, density = parse_curve(curve), BetaDensity(1.5, 0.6)
-    x = np.linspace(-60, 120, 2_000_001)
+    # |g − s| has kinks, its square has none. Outside the weight is below 1e-15.
+    x = np.linspace(-25, 60, 950_001 if p == 1.0 else 100_001)
     weight = np.exp(density.log_weight(x))
     expected = (np.sum(weight * np.abs(g.distance(x)) ** p) / np.sum(weight)) ** (1 / p)
     assert tce_beta(g, density, p) == pytest.approx(expected, rel=1e-8)

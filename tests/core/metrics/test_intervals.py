@@ -63,7 +63,7 @@ def test_coverage_on_known_truth():
     # 60 data sets: a 95 % interval covers at least 49 of them with probability 0.9999. On D5 the gap has
     # one sign nearly everywhere, so that ks estimates the error as well.
     options = MetricOptions()
-    many = measure(drawn("D5", 400_000, 99), ["ks"], options)["ks"].value
+    many = measure(drawn("D5", 200_000, 99), ["ks"], options)["ks"].value
     targets, covered = {"ece-debiased": TRUTHS["D5"].tce(), "ks": many}, {"ece-debiased": 0, "ks": 0}
     for seed in range(60):
         sample = drawn("D5", 800, seed)

@@ -102,7 +102,7 @@ def test_class_wise_errors_agree_with_resamples_of_both_models(name: str) -> Non
     first, second = (sharper(rows) for rows in pair(300, noises=(0.0, 0.1)))
     rng = np.random.default_rng(0)
     every = np.arange(300)
-    drawn = [rng.integers(0, 300, 300) for _ in range(600)]
+    drawn = [rng.integers(0, 300, 300) for _ in range(400)]
     found = np.array([[class_error(rows, some, name) for some in (every, *drawn)] for rows in (first, second)])
     if name == "ece-marginal":
         found -= (found[:, 1:].mean(axis=1) - found[:, 0])[:, None] * (np.arange(601) > 0)

@@ -26,7 +26,7 @@ def samples() -> dict[str, Sample]:
     }
 
 
-def both(name: str, sample: Sample, options: MetricOptions, runs: int = 25) -> tuple[np.ndarray, np.ndarray]:
+def both(name: str, sample: Sample, options: MetricOptions, runs: int = 8) -> tuple[np.ndarray, np.ndarray]:
     """Shifts from the sample itself: of the vectorised metric, and of the metric on each resample."""
     cells = merged(sample)
     drawn = draw_resamples(cells, runs, np.random.default_rng(1))
