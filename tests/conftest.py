@@ -162,6 +162,32 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
+def processor_time(pid: int) -> float:
+    """Seconds that a process has used so far; 0 where the system does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def until_busy(pid: int) -> None:
+    """Waits until a process has used more processor time than its start takes, or has come to rest."""
+    if not Path(f"/proc/{pid}/stat").exists():  # not on this system
+        time.sleep(2)
+        return
+    seen, since = -1.0, time.monotonic()
+
+    def busy() -> bool:
+        nonlocal seen, since
+        used, state = processor_time(pid), Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        if used != seen or state not in "SZ":
+            seen, since = used, time.monotonic()
+        return used > 0.4 or state == "Z" or (used > 0.05 and time.monotonic() - since > 0.3)
+
+    until(busy)
+
+
 def session(leader: int) -> Iterator[int]:
     """Living processes of a session, from /proc."""
     for stat in Path("/proc").glob("[0-9]*/stat"):

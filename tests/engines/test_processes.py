@@ -119,14 +119,20 @@ def test_signals_are_held_back_whichever_thread_receives_them():
     other = threading.Thread(target=waiting.wait)
     other.start()
     before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    told, tell = os.pipe()
+    os.set_blocking(tell, False)
+    earlier = signal.set_wakeup_fd(tell)
     try:
         with interrupts_held({signal.SIGINT}):
             signal.pthread_kill(other.ident, signal.SIGINT)
-            time.sleep(0.05)
+            assert os.read(told, 1) == bytes([signal.SIGINT]), "the other thread has received it"
             assert came == []
         assert came == [signal.SIGINT]
         assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
     finally:
+        signal.set_wakeup_fd(earlier)
+        os.close(told)
+        os.close(tell)
         signal.signal(signal.SIGINT, before)
         waiting.set()
         other.join()
