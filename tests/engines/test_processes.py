@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from conftest import PATIENCE, session, until
+from dying import DiesOnArrival, die, leave, unpicklable
 from pyarrow import csv
 
 from bpmcli.cli import main
@@ -160,16 +161,10 @@ def test_workers_follow_a_killed_parent(files):
     check_nothing_is_left(files, running)
 
 
-def _die(item: int) -> int:
-    if item % 10 == 3:
-        os.kill(os.getpid(), signal.SIGKILL if item < 20 else signal.SIGBUS)
-    return item * item
-
-
 @pytest.mark.parametrize("count", [8, 37])
 def test_a_worker_that_dies_costs_its_item_and_no_other(count):
     """Dies as a worker does if memory is full or a file is cut off while it is read."""
-    results = list(work(_die, range(count), 2))
+    results = list(work(die, range(count), 2))
     for item, result in enumerate(results):
         if item % 10 != 3:
             assert result == item * item
@@ -181,30 +176,15 @@ def test_a_worker_that_dies_costs_its_item_and_no_other(count):
     assert len(results) == count
 
 
-def _exit(item: int) -> int:
-    os._exit(7)
-
-
 def test_workers_may_all_die():
-    results = list(work(_exit, range(5), 2))
+    results = list(work(leave, range(5), 2))
     assert [r.message for r in results] == [f"{i}: the worker process died (exit code 7)" for i in range(5)]
 
 
-def _unpicklable(item: int) -> object:
-    return (lambda: None) if item == 1 else item
-
-
 def test_a_result_that_cannot_be_sent_is_one_failure():
-    results = list(work(_unpicklable, range(4), 2))
+    results = list(work(unpicklable, range(4), 2))
     assert [r for r in results if not isinstance(r, BpmError)] == [0, 2, 3]
     assert "cannot be sent" in results[1].message
-
-
-class DiesOnArrival:
-    """Cannot be unpickled: the worker ends before it is ready."""
-
-    def __reduce__(self):
-        return os._exit, (9,)
 
 
 def test_workers_that_cannot_start_are_a_sentence():
@@ -214,7 +194,7 @@ def test_workers_that_cannot_start_are_a_sentence():
 
 
 def test_a_reader_that_goes_early_ends_the_workers():
-    results = work(_die, [0, 1, 2, 4, 5, 6], 2)
+    results = work(die, [0, 1, 2, 4, 5, 6], 2)
     assert next(results) == 0
     results.close()
     assert not active_children()
