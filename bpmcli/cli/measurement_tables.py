@@ -169,10 +169,10 @@ def two_levels(record: Record) -> str:
     level = _level(record)
     if level is None or "verdict" not in record or abs(level - record["verdict"]["level"]) < 1e-9:
         return ""
-    one_end, verdict = 50 + 50 * level, 100 * record["verdict"]["level"]
+    one_limit, verdict = 50 + 50 * level, 100 * record["verdict"]["level"]
     return (
-        f"The table has {100 * level:g} % intervals: each end alone holds with a confidence of {one_end:g} %, which is "
-        f"what gates use. The verdict has a {verdict:g} % interval, which counts both ends together."
+        f"The table has {100 * level:g} % intervals: each limit alone has a confidence of {one_limit:g} %, and gates use "
+        f"one limit. The verdict has a {verdict:g} % interval."
     )
 
 

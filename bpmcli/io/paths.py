@@ -148,11 +148,11 @@ def similar_file(path: str) -> str | None:
 
     folder, name = os.path.split(path)
     try:
-        # A link to nothing has the very name that does not exist.
+        # A broken link is listed under the very name that does not exist.
         others = [other for other in sorted(os.listdir(folder or ".")) if other != name]
     except OSError:
         return None
-    # Suffixes do not count: that both files are .csv makes no names similar.
+    # Without suffixes: two names are not similar just because both end in .csv.
     alike = nearest(_stem(name), [_stem(other) for other in others])
     same = [other for other in others if _stem(other) == alike]
     near = nearest(name, same) or next(iter(same), None)

@@ -2,7 +2,7 @@
 
 The scores of all classes would be too much to keep. The influence of each row on the metric suffices for a comparison
 row by row, and its standard error for one without. Class-wise errors are raised by noise, so what the noise of fewer
-rows would add is kept, too.
+rows would add is kept too.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _storable(values: Floats) -> Floats:
 
 
 def _rounded(values: Floats) -> Floats:
-    """As they would be stored, so that equal rows cancel exactly."""
+    """The values rounded as a baseline stores them, so that equal rows cancel exactly."""
     return np.asarray(values, dtype=np.float32).astype(np.float64)
 
 
@@ -83,7 +83,7 @@ class Runs(NamedTuple):
         return out
 
     def _paired(self, name: str, before: float, after: float, own: Influence, level: float) -> Increase | None:
-        """d ± z se, with the standard error of the mean difference of influence; None if no rows are stored."""
+        """d ± z se, where se is the standard error of the mean difference of influences; None if no rows are stored."""
         text = (self.stored["rows"].get("whole") or {}).get(name)
         if text is None:
             return None
@@ -97,7 +97,7 @@ class Runs(NamedTuple):
         return Increase(after - before - half, after - before + half, True)
 
     def _unpaired(self, name: str, before: float, after: float, own: Influence, level: float) -> Increase:
-        """d ± z √(se₁² + se₂²), where d is the difference that both runs would have with the fewer rows of the two."""
+        """d ± z √(se₁² + se₂²), where d is the difference if both runs had the smaller of their numbers of rows."""
         kept = self.stored["whole"][name]
         noise = None if kept["noise"] is None else unpack(kept["noise"], f"whole.{name}.noise")
         if noise is not None and (noise.size != FEWER.size or noise.min() < -1e-9 or noise.max() > 1):

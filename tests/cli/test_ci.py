@@ -217,7 +217,7 @@ def test_the_verdict_of_a_single_input_is_said_once(run, summary):
     assert summary.read_text().count("Over-confident: it says") == 1
 
 
-TWO_LEVELS = "The table has 90 % intervals: each end alone holds with a confidence of 95 %, which is what gates use."
+TWO_LEVELS = "The table has 90 % intervals: each limit alone has a confidence of 95 %, and gates use one limit."
 
 
 def test_the_two_intervals_are_told_apart(run, summary):
@@ -228,6 +228,6 @@ def test_the_two_intervals_are_told_apart(run, summary):
     assert summary.read_text().count(TWO_LEVELS) == 1
     assert TWO_LEVELS in run("metrics", OFF, "--pass-below", "tce=0.5", "-f", "markdown").out
     for more in (("--gate-confidence", 0.975), ("-m", "tce"), ("-q",), ("-f", "csv")):
-        assert "each end alone" not in run("metrics", OFF, "--pass-below", "tce=0.5", *more).out
+        assert "each limit alone" not in run("metrics", OFF, "--pass-below", "tce=0.5", *more).out
     assert "; 90 % intervals\n" in run("metrics", GOOD, OFF, "-m", "tce", "--pass-below", "tce=0.5").out
     assert "intervals" not in run("metrics", GOOD, OFF, "-m", "tce", "--interval", "0.95").out

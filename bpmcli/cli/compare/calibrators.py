@@ -73,7 +73,7 @@ def compare_calibrators(
 
 
 def _score_names(chosen: Metrics, rank_by: str | None) -> tuple[str, ...]:
-    """The scores to compute; a score that decides by the user's wish comes first."""
+    """The scores to compute, the one of --rank-by first."""
     from bpmcli.core.compare.scores import ALL_CLASSES, PROPER, score_names
     from bpmcli.core.metrics import calibration_errors
 

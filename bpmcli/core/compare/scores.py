@@ -34,8 +34,8 @@ KEPT = "kept"
 
 
 ERRORS = ("tce", "ece")
-"""The calibration errors that are shown unless others are chosen: the estimate to trust, and the one everybody knows.
-All eight would take longer and fill three tables on a terminal; the log loss decides anyway."""
+"""The calibration errors that are shown by default: the best estimate, and the best known. All eight would take longer
+and fill three tables on a terminal, and the log loss decides anyway."""
 
 
 def score_names(metrics: Iterable[str] | None = None) -> list[str]:

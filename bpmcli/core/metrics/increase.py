@@ -34,8 +34,8 @@ def unpaired_increases(
 ) -> dict[str, Increase]:  # fmt: skip
     """The increase of every metric between independent samples: d ± z √(se₁² + se₂²).
 
-    `values` holds the metrics of both runs. Noise raises plug-in metrics, and more so with fewer rows: so d is what the
-    run with fewer rows scores minus what the other would score with as many rows.
+    `values` holds the metrics of both runs. Noise raises plug-in metrics, and fewer rows have more noise. So d compares
+    the run with fewer rows to what the other run would score with as few rows.
     """
     known = [name for name, pair in values.items() if None not in pair]
     sizes = first.effective_n, second.effective_n
@@ -54,7 +54,7 @@ def unpaired_increases(
 
 
 def increase(before: float, after: float, added: float, error: float, level: float) -> Increase:
-    """The limits of an unpaired increase; `added` is how the difference changes if both runs have as many rows."""
+    """The limits of an unpaired increase; `added` corrects the difference for unequal numbers of rows."""
     middle, half = after - before + added, normal_quantile(0.5 + level / 2) * error
     return Increase(min(middle - half, after - before), max(middle + half, after - before), False)
 
@@ -78,7 +78,7 @@ class _Fewer:
 def _resampled(
     sample: Sample, names: Sequence[str], options: MetricOptions, drawing: tuple[int, int], other: float
 ) -> dict[str, tuple[float, float]]:
-    """For every metric: what it would gain with only `other` rows, and its standard deviation over resamples or draws.
+    """For every metric: what noise would add with `other` rows, and its standard deviation over resamples or draws.
 
     `drawing` is the number of resamples and the seed.
     """

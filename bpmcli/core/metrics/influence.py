@@ -29,20 +29,20 @@ BRIER_PARTS = BrierParts._fields
 LOSSES = ("nll-all", "brier-all")
 CLASS_ERRORS = ("ece-classwise", "ece-marginal")
 FEWER = 2.0 ** np.arange(-6.0, 21.0)
-"""N/n − 1 for numbers of rows n below N, at which the effect of their noise is known."""
+"""The values of N/n − 1 for which it is computed how much noise n < N rows would add."""
 
 TINY = 1e-6
 """An error below this counts as 0; with p = 50, the highest power, nothing overflows."""
 
 
 class Influence(NamedTuple):
-    """What each row adds to a metric."""
+    """The influence of each row on a metric."""
 
     rows: Floats
-    """Its part in value^power minus the mean of these parts; NaN for a row that does not count."""
+    """How much each row moves value^power, centred at 0; NaN for a row that does not count."""
     power: float = 1.0
     noise: Floats | None = None
-    """How much the noise of fewer rows would add to value^power, for each number in FEWER; None if it adds nothing."""
+    """How much the noise of fewer rows would add to value^power, for each entry of FEWER; None if it adds nothing."""
 
 
 def influences(rows: Rows, names: Sequence[str], options: MetricOptions) -> dict[str, Influence]:
@@ -72,7 +72,7 @@ def standard_error(change: Floats, rows: Rows) -> float:
 
 
 def slope(first: float, second: float, power: float) -> float:
-    """(b − a) / (b^p − a^p): makes a change of value^p one of the value. For a = b it is the derivative."""
+    """(b − a) / (b^p − a^p), which turns a change of value^p into a change of the value; the derivative if a = b."""
     top = max(first, second)
     if power == 1.0 or top < TINY:
         return 1.0
@@ -110,9 +110,10 @@ def _row_values(rows: Rows, name: str) -> Floats:
 
 
 def _auroc_influence(rows: Rows) -> Floats:
-    """(Share of the other kind that a row is in the right order with − AUROC) / share of its own kind.
+    """The influence of each row on the AUROC, whose variance is that of DeLong et al. (1988).
 
-    This is the variance of DeLong et al. (1988).
+    For a correct row it is the share of wrong rows with a lower confidence, minus the AUROC, divided by the share of
+    correct rows; for a wrong row the same with correct rows of a higher confidence.
     """
     weights = np.ones(rows.n) if rows.weights is None else rows.weights
     weights = weights / weights.sum()
@@ -148,7 +149,7 @@ def _of_class_errors(rows: Rows, options: MetricOptions) -> dict[str, Influence]
 
 
 def _derivatives(mass: Floats, total: Floats, variance: Floats, p: float) -> tuple[Floats, Floats]:
-    """Of m |R/m|^p with respect to R and m, in every bin."""
+    """The derivatives of m |R/m|^p with respect to R and m, in every bin."""
     from scipy.special import erf
 
     full = mass > 0

@@ -173,7 +173,7 @@ def _common_order(rows: Rows) -> Ints:
 
 
 def _classes(rows: Rows) -> Iterator[tuple[Floats, Floats, slice]]:
-    """Of each class (or label of many) the log-odds, whether it is true, and the positions of its rows."""
+    """For each class, or label of a multi-label file: log-odds, whether it is true, and the positions of its rows."""
     if rows.label_names:
         for k in range(len(rows.label_names)):
             at = slice(k, None, len(rows.label_names))

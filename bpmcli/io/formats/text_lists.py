@@ -18,9 +18,10 @@ OPENING, CLOSING = r"^\s*(?:(?:array|tensor)\()?[\[(]\s*", r",?\s*[\])](?:, *dty
 
 
 def with_list_columns(schema: Any, first: Any) -> Any:
-    """The schema of a csv file with text columns that hold lists as columns of lists; `first`: its first rows.
+    """The schema of a csv file, with columns of text that hold lists turned into columns of lists.
 
-    All texts must be lists of two numbers or more, and one of them must have a decimal point: `[1, 2]` may be anything.
+    `first` are the rows that are looked at. All their texts must be lists of two or more numbers, and one must have a
+    decimal point, because `[1, 2]` may be anything.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
