@@ -171,8 +171,8 @@ def two_levels(record: Record) -> str:
         return ""
     one_limit, verdict = 50 + 50 * level, 100 * record["verdict"]["level"]
     return (
-        f"The table has {100 * level:g} % intervals: each limit alone has a confidence of {one_limit:g} %, and gates use "
-        f"one limit. The verdict has a {verdict:g} % interval."
+        f"The table has {100 * level:g} % intervals: each limit alone has a confidence of {one_limit:g} %, and gates "
+        f"use one limit. The verdict has a {verdict:g} % interval."
     )
 
 

@@ -22,7 +22,7 @@ _ANY_QUOTED = re.compile(r'"[^"]*"')
 FEW = 100
 """The number of lines that are looked at to tell how fields are separated."""
 SHORT = 1 << 16
-"""The number of characters in which the first line must end, if spaces are to separate its fields."""
+"""Spaces can separate fields only if the first line has fewer characters than this."""
 ROW_NAMES = "row.names"
 
 
@@ -32,7 +32,7 @@ class Dialect(NamedTuple):
     delimiter: str
     decimal: str = "."
     names: tuple[str, ...] | None = None
-    """Names for the columns of a file without a header, 0, 1, 2, …, or with one that lacks the name of the first."""
+    """Names for the columns of a file without a header (0, 1, 2, …), or whose header does not name the first column."""
     skip: int = 0
     """Lines before the data, if `names` are given."""
 

@@ -25,7 +25,7 @@ BLOCK = 1 << 23
 
 @reads("csv", ".csv", ".csv.gz")
 class CsvReader(TextReader):
-    """Text with fields separated by commas or semicolons, with or without a header."""
+    """Text with fields separated by commas, semicolons or spaces, with or without a header."""
 
     distinct: ClassVar[bool] = False
     from_disk: ClassVar[bool] = False
