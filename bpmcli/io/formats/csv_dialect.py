@@ -22,7 +22,7 @@ _ANY_QUOTED = re.compile(r'"[^"]*"')
 FEW = 100
 """The number of lines that are looked at to tell how fields are separated."""
 SHORT = 1 << 16
-"""Spaces can separate fields only if the first line has fewer characters than this."""
+"""How many characters of the first line are looked at to tell whether spaces separate its fields."""
 ROW_NAMES = "row.names"
 
 
