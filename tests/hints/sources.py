@@ -20,7 +20,7 @@ ANY = "\0"
 """Stands for what is only known when the program runs."""
 INSTRUCTION = re.compile(
     r"(?<![\w-])--?[a-z][a-z-]*|bpmcli [a-z]|pip install|python -c|\bjq |iconv|\bnp\.|[A-Z]+_[A-Z]|choose from|"
-    r"^known|did you mean|keep one of|leave (it|one|them)|^(say|write) \0"
+    r"^known|did you mean|keep one of|leave .* out|^(say|write) \0"
 )
 """What makes a hint one that can be followed in a command line: an option, a command, code or a list of choices."""
 
