@@ -209,7 +209,23 @@ def test_fewer_rows_alone_do_not_raise_a_class_wise_error(run: Run) -> None:
     middle = (gate["low"] + min(gate["high"], -gate["low"])) / 2
     assert abs(middle) < (gate["value"] - gate["baseline"]) / 2
     run("metrics", "few.npz", "-m", "ece", "--save-baseline", "b.json")
-    assert increases(run, "many.npz")["ece-classwise"]["low"] < 0
+    gate = increases(run, "many.npz")["ece-classwise"]
+    assert gate["value"] - gate["baseline"] < gate["low"] + 1e-9 or gate["low"] < 0
+    assert gate["high"] > 0, "nothing got better either"
+
+
+def test_increases_with_labels_that_are_none_of_the_classes(run: Run) -> None:
+    logits, labels = save("a.npz")
+    names = np.where(np.arange(400) % 9 == 0, -1, labels)
+    for path, scale in (("a.npz", 1.0), ("b.npz", 1.5)):
+        np.savez(path, logits=scale * logits, labels=names)
+    run("metrics", "a.npz", "--unknown", "-1", "-m", "ece", "--save-baseline", "b.json")
+    found = increases(run, "b.npz", "--unknown", "-1")["nll-all"]
+    known = np.flatnonzero(np.arange(400) % 9)
+    first, second = (-log_softmax(scale * logits)[known, labels[known]] for scale in (1.0, 1.5))
+    half = 1.6448536 * (second - first).std() / np.sqrt(known.size)
+    assert found["paired"] is True
+    assert found["low"] == pytest.approx((second - first).mean() - half, rel=1e-5)
 
 
 def test_a_baseline_without_uncertainties_names_the_command(run: Run) -> None:
