@@ -226,6 +226,12 @@ def test_increases_with_labels_that_are_none_of_the_classes(run: Run) -> None:
     half = 1.6448536 * (second - first).std() / np.sqrt(known.size)
     assert found["paired"] is True
     assert found["low"] == pytest.approx((second - first).mean() - half, rel=1e-5)
+    # Rows that are paired by their ids may have got a label since.
+    np.savez("a.npz", logits=logits, labels=names, id=np.arange(400))
+    np.savez("b.npz", logits=1.5 * logits, labels=np.where(np.arange(400) == 0, labels, names), id=np.arange(400))
+    run("metrics", "a.npz", "--unknown", "-1", "--id", "id", "-m", "ece", "--save-baseline", "b.json")
+    relabelled = increases(run, "b.npz", "--unknown", "-1", "--id", "id")["nll-all"]
+    assert relabelled["low"] == pytest.approx(found["low"], abs=0.1)
 
 
 def test_a_baseline_without_uncertainties_names_the_command(run: Run) -> None:
