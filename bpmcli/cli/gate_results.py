@@ -208,8 +208,7 @@ def _rises(record: Record, limits: Limits, before: Record) -> Iterator[GateResul
         if old is None:
             from bpmcli.tasks.baseline import save_again
 
-            message = f"the baseline has no {metric} for {title(record)}"
-            raise DataError(message, f"{save_again(before, limits.baseline)}, which holds all metrics")
+            raise DataError(f"the baseline has no {metric} for {title(record)}", save_again(before, limits.baseline))
         value = record["metrics"][metric]["value"]
         change = record.get("increases", {}).get(metric, {})
         rise = None if value is None else value - old

@@ -87,8 +87,7 @@ def _resampled(
     drawn_of = resampled_values(cells, resampled, options, *drawing)
     fewer_of = {}
     if sample.effective_n > other * (1 + SAME_SIZE):
-        noisy = [name for name in resampled if METRICS[name].calibration_error]
-        fewer_of = resampled_values(cells, noisy, options, *drawing, _Fewer(cells, other))
+        fewer_of = resampled_values(cells, resampled, options, *drawing, _Fewer(cells, other))
     found = {}
     for name in names:
         drawn = posterior_tce(sample, options.p, drawing[1]) if METRICS[name].posterior else _present(drawn_of[name])

@@ -10,7 +10,7 @@ from bpmcli.core.metrics import MetricOptions, measure
 from bpmcli.core.metrics.increase import increase, unpaired_increases
 
 OPTIONS = MetricOptions()
-PLUG_IN = ["ece", "smece"]
+PLUG_IN = ["ece", "smece", "mcb"]
 NAMES = [*PLUG_IN, "ece-debiased"]
 
 

@@ -105,7 +105,7 @@ def test_class_wise_errors_agree_with_resamples_of_both_models(name: str) -> Non
     drawn = [rng.integers(0, 300, 300) for _ in range(400)]
     found = np.array([[class_error(rows, some, name) for some in (every, *drawn)] for rows in (first, second)])
     if name == "ece-marginal":
-        found -= (found[:, 1:].mean(axis=1) - found[:, 0])[:, None] * (np.arange(601) > 0)
+        found -= (found[:, 1:].mean(axis=1) - found[:, 0])[:, None] * (np.arange(found.shape[1]) > 0)
         found = np.sqrt(np.maximum(found, 0.0))
     assert found[1, 0] - found[0, 0] == pytest.approx(difference(first, second, name))
     together = float((found[1, 1:] - found[0, 1:]).std(ddof=1))
