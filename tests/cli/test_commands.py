@@ -19,8 +19,6 @@ from conftest import ROOT, SAMPLE_DATA, untraced
 from bpmcli import __version__
 from bpmcli.core.metrics import METRICS, everyday_metrics
 
-pytestmark = pytest.mark.usefixtures("unjudged")
-
 VAL, TEST = SAMPLE_DATA / "digits_val.npz", SAMPLE_DATA / "digits_test.npz"
 OVER = SAMPLE_DATA / "digits_overconfident"
 

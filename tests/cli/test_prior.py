@@ -17,8 +17,6 @@ from bpmcli.core.compare import before_after
 from bpmcli.core.compare.truths import TRUTHS, simulate
 from bpmcli.core.curves.families import FAMILIES, parse_curve
 
-pytestmark = pytest.mark.usefixtures("unjudged")
-
 Run = Callable[..., Any]
 VAL, TEST, OVER = (SAMPLE_DATA / f"digits_{name}.npz" for name in ("val", "test", "overconfident"))
 

@@ -16,8 +16,6 @@ from conftest import arrays
 from bpmcli.io.formats import jsonl_file
 from bpmcli.io.readers import SUMMARY_KEY
 
-pytestmark = pytest.mark.usefixtures("unjudged")
-
 Run = Callable[..., Any]
 SAMPLE_DATA = Path(__file__).resolve().parents[2] / "sample_data"
 VAL, TEST = (SAMPLE_DATA / f"digits_{name}.npz" for name in ("val", "test"))
