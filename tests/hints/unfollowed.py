@@ -32,6 +32,7 @@ UNFOLLOWED: dict[str, tuple[int, str]] = {
     "name a file with -o": (1, "needs a closed standard output; followed for a format that cannot go there"),
     "leave it out": (1, PYTHON),
     "give a positive number with -n": (1, PYTHON),
+    "bpmcli apply uses it": (1, PYTHON),
     "summarise with bpmcli summarize --by COLUMN": (1, PYTHON),
     "name another column with --by": (1, PYTHON),
     "name another column with --weight": (2, PIECES),
