@@ -107,7 +107,8 @@ class ScoreCalibrator:
         """Change arguments of the constructor."""
         for name, value in params.items():
             if name not in self.get_params():
-                raise UsageError(f"ScoreCalibrator has no parameter '{name}'", ", ".join(self.get_params()))
+                known = ", ".join(self.get_params())
+                raise UsageError(f"ScoreCalibrator has no parameter '{name}'; it has {known}")
             setattr(self, name, value)
         return self
 
