@@ -30,7 +30,6 @@ UNFOLLOWED: dict[str, tuple[int, str]] = {
     "choose a --method that works on confidences, such as bpm-averaged": (1, "needs a file of several GB"),
     "use --variant paper": (1, "`compare curves` shows a dash for a method that cannot be fitted, and no hint"),
     "name a file with -o": (1, "needs a closed standard output; followed for a format that cannot go there"),
-    "bpmcli apply uses it": (1, PYTHON),
     "leave it out": (1, PYTHON),
     "give a positive number with -n": (1, PYTHON),
     "bpmcli apply uses it": (1, PYTHON),
@@ -52,6 +51,5 @@ HANDED_ON = {
     "io/logs/tables.py",
     "io/scores.py",
     "tasks/baseline_whole.py",
-    "tasks/estimator.py",
 }
 """Files with errors whose hint comes from a caller, from another error or from an attribute that is collected itself."""
