@@ -44,9 +44,6 @@ def event_file(seed: int = 1) -> bytes:
 
 def _made(commands: list[list[str]], wanted: str) -> list[bytes]:
     """The files of that name that the commands write; commands that refuse are left out."""
-    from bpmcli.core.compare import before_after
-
-    before_after.FOLDS = 2  # other numbers in the documents, and half the time
     found = []
     for argv in commands:
         with tempfile.TemporaryDirectory() as folder:
