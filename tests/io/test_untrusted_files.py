@@ -24,6 +24,7 @@ import pytest
 from bpmcli.cli import main
 from bpmcli.errors import DataError
 from bpmcli.io import read_rows
+from bpmcli.io.formats import hdf5_heap
 from bpmcli.io.layout import InputOptions
 
 BUDGET = 1 << 30
@@ -398,6 +399,31 @@ def test_what_an_hdf5_file_claims_is_checked(tmp_path):
         file.create_dataset("confidence", shape=(2**24 + 1,), dtype="f8", chunks=(2**24 + 1,), compression="gzip")
     with pytest.raises(DataError, match="is stored in chunks of 128 MB"):
         read_rows(str(path))
+
+
+def test_texts_without_an_end_in_an_hdf5_file_are_refused(tmp_path, monkeypatch):
+    """Found by the fuzzer (3001:2652): the HDF5 library never ends if a heap of texts has a free space of 0 bytes."""
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["confidence"], file["hit"] = np.full(99, 0.75), np.arange(99) % 4 > 0
+        file["site"] = ["north", "south", "a longer name"] * 33
+    whole = path.read_bytes()
+    heap = whole.index(b"GCOL\x01")
+    place = heap + 16
+    while (found := struct.unpack_from("<H6xQ", whole, place))[0]:
+        place += 16 + (found[1] + 7) // 8 * 8
+    assert found[1] == heap + struct.unpack_from("<Q", whole, heap + 8)[0] - place, "the free space ends the heap"
+    for block in (hdf5_heap.BLOCK, heap + 2, 37):  # a heap may begin in one block and end in the next
+        monkeypatch.setattr(hdf5_heap, "BLOCK", block)
+        path.write_bytes(whole)
+        assert read_rows(str(path), InputOptions(group="site")).rows.n == 99
+        path.write_bytes(whole[: place + 8] + bytes(8) + whole[place + 16 :])
+        with pytest.raises(DataError, match=f"the texts at byte {heap} have no end"):
+            read_rows(str(path), InputOptions(group="site"))
+    path.write_bytes(whole[: heap + 8] + b"\xff" * 8 + whole[heap + 16 : place + 8] + bytes(8) + whole[place + 16 :])
+    with pytest.raises(DataError, match="have no end"):
+        read_rows(str(path), InputOptions(group="site"))
 
 
 def test_tables_have_a_limited_number_of_columns(tmp_path, monkeypatch):

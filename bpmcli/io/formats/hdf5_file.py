@@ -77,7 +77,8 @@ class Hdf5Reader(Reader):
 
     def inspect(self) -> None:
         h5py = _h5py()
-        with h5py.File(self.path.partition(SEPARATOR)[0], "r") as file:
+        path, texts = self.path.partition(SEPARATOR)[0], False
+        with h5py.File(path, "r") as file:
             group = self._group(file)
             for name in group:
                 if group.get(name, getlink=True).__class__ is not h5py.HardLink:
@@ -85,6 +86,11 @@ class Hdf5Reader(Reader):
                 data = group[name]
                 if isinstance(data, h5py.Dataset) and data.shape:
                     self.columns[name] = self._info(name, data)
+                    texts = texts or data.dtype.hasobject
+        if texts:
+            from bpmcli.io.formats.hdf5_heap import check_heaps
+
+            check_heaps(path)
         self.n_rows = max((c.rows or 0 for c in self.columns.values()), default=None)
 
     def _info(self, name: str, data: Any) -> Any:
