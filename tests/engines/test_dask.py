@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import PATIENCE, session, until
+from conftest import PATIENCE, session, until, untraced
 
 from bpmcli.engines import scale as scale_module
 from bpmcli.engines.local import Scale
@@ -196,7 +196,7 @@ def test_an_interrupted_local_cluster_goes_quietly(tmp_path, number, said, delay
     for i in range(160):
         (tmp_path / f"{i}.npz").symlink_to("a.npz")
     command = [sys.executable, "-m", "bpmcli", "metrics", ".", "--summary", "--engine", "dask", "-j", "2", "-q"]
-    env = {k: v for k, v in os.environ.items() if k != "BPMCLI_DEBUG"}
+    env = {k: v for k, v in untraced().items() if k != "BPMCLI_DEBUG"}
     running = subprocess.Popen(
         command,
         cwd=tmp_path,

@@ -11,11 +11,12 @@ import threading
 import time
 from multiprocessing import active_children
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from conftest import PATIENCE, session, until
+from conftest import PATIENCE, session, until, untraced
 from dying import DiesOnArrival, die, leave, unpicklable
 from pyarrow import csv
 
@@ -50,10 +51,13 @@ def files(one_file: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
+IN_SESSION: dict[str, Any] = {"stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+
+
 def started(files: Path, *options: str) -> subprocess.Popen[str]:
     """`apply` in a session of its own, once it has begun to write."""
     command = [sys.executable, "-m", "bpmcli", "apply", "p.json", "in", "--output-dir", "out", *options]
-    running = subprocess.Popen(command, cwd=files, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    running = subprocess.Popen(command, cwd=files, env=untraced(), **IN_SESSION)
     until(lambda: list(files.glob("out/.*.part")) or running.poll() is not None)
     return running
 
@@ -104,7 +108,7 @@ def test_a_signal_leaves_nothing_behind(files, how, jobs, code, said):
 def test_a_signal_while_workers_start_leaves_nothing_behind(files):
     command = [sys.executable, "-m", "bpmcli", "apply", "p.json", "in", "--output-dir", "out", "-j", "2", "-q"]
     for delay in (0.0, 0.1, 0.3):
-        running = subprocess.Popen(command, cwd=files, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        running = subprocess.Popen(command, cwd=files, env=untraced(), **IN_SESSION)
         # Two workers and the resource tracker are about to start: from here on the parent must handle signals.
         until(lambda running=running: len(list(session(running.pid))) > 1)
         time.sleep(delay)

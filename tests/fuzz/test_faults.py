@@ -6,14 +6,14 @@ import os
 import subprocess
 import sys
 
-from conftest import ROOT
+from conftest import ROOT, untraced
 
 
 def test_faults():
     """All of them in one process, which imports the tool once; `python -m fuzz.faults NAME` runs one of them."""
     moments = os.environ.get("FUZZ_MOMENTS", "12")
     environment = {
-        **os.environ,
+        **untraced(),
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
         "FUZZ_MOMENTS": moments,
     }

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import PATIENCE, session, until
+from conftest import PATIENCE, session, until, untraced
 
 from bpmcli.io.output_record import RECORD, OutputRecord, record_output
 from bpmcli.tasks import apply as tasks_apply
@@ -115,7 +115,8 @@ def test_a_line_that_was_cut_off_does_not_swallow_the_next(tmp_path):
 
 def started(folder: Path, *options: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "bpmcli", "apply", "p.json", "in", "--output-dir", "out", *options]
-    return subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    streams = {"stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, cwd=folder, env=untraced(), start_new_session=True, **streams)
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")

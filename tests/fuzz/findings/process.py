@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import sys
 from pathlib import Path
 from typing import Any
 
 import forked
+from conftest import untraced
 
 MEMORY = 4 << 30
 """No command may take more, in bytes."""
 
 
 def environment(**more: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": forked.PACKAGE, **more}
+    return {**untraced(), "PYTHONPATH": forked.PACKAGE, **more}
 
 
 def command(*argv: object) -> list[str]:
