@@ -10,7 +10,11 @@ from typing import Any
 from bpmcli.errors import DataError
 
 NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf|Infinity)"
-LIST = rf"^\s*(?:(?:array|tensor)\()?[\[(]\s*{NUMBER}(?:[\s,]+{NUMBER})+,?\s*[\])](?:, *dtype=[\w.]+)?\)?\s*$"
+SEPARATOR = r"(?:\s*,\s*|\s+)"
+"""A comma or white space. Two commas are a gap, so such a text is not a list."""
+_NUMBERS = rf"\s*{NUMBER}(?:{SEPARATOR}{NUMBER})+,?\s*"
+LIST = rf"^\s*(?:(?:array|tensor)\()?(?:\[{_NUMBERS}\]|\({_NUMBERS}\))(?:, *dtype=[\w.]+)?\)?\s*$"
+"""Both brackets are of one kind: `(0.5, 0.7]` is an interval, as pandas' cut writes it."""
 SHORTENED = r"\.\.\."
 SCALAR = r"np\.float\d+\(([^()]*)\)"
 """A number in a list of numpy's numbers: [np.float64(0.1), np.float64(0.9)]."""
@@ -57,7 +61,7 @@ def _lists(name: str, column: Any, start: int) -> Any:
     if not pc.all(good, min_count=0).as_py():
         raise _refusal(name, column, good, start)
     inside = pc.replace_substring_regex(pc.replace_substring_regex(column, OPENING, ""), CLOSING, "")
-    parts = pc.split_pattern_regex(pc.if_else(empty, pa.scalar(None, pa.string()), inside), r"[\s,]+")
+    parts = pc.split_pattern_regex(pc.if_else(empty, pa.scalar(None, pa.string()), inside), SEPARATOR)
     return pa.ListArray.from_arrays(parts.offsets, parts.values.cast(pa.float64()), mask=parts.is_null())
 
 

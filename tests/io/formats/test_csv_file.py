@@ -11,6 +11,7 @@ import pytest
 
 from bpmcli.errors import DataError
 from bpmcli.io import read_rows
+from bpmcli.io.column_choice import InputOptions
 from bpmcli.io.columns import Lists
 from bpmcli.io.formats import csv_columns, csv_file, text_lines
 from bpmcli.io.formats.csv_file import CsvGzWriter, CsvReader, CsvWriter, TsvGzWriter, TsvReader, TsvWriter
@@ -299,6 +300,7 @@ def test_lists_and_objects_become_json(path):
     ("second", "said"),
     [
         ("[0.1, x]", r"'probs' holds '\[0.1, x\]' \(row 2\), which is not a list of numbers"),
+        ("[0.1, , 0.9]", r"'probs' holds '\[0.1, , 0.9\]' \(row 2\), which is not a list of numbers"),
         ("[0.1 ... 0.2]", r"'probs' holds a list that numpy shortened \(row 2\)"),
         ("__import__('os')", r"'probs' holds '__import__\('os'\)' \(row 2\), which is not a list of numbers"),
         ("[0.7, 0.2]", None),
@@ -328,6 +330,15 @@ def test_text_that_is_no_list_of_numbers_stays_text(tmp_path):
     assert {name: info.width for name, info in CsvReader(str(path)).columns.items()} == dict.fromkeys(
         ("confidence", "hit", "a", "b", "c")
     )
+
+
+@pytest.mark.parametrize("brackets", ["(]", "[)"])
+def test_intervals_of_pandas_stay_text(tmp_path, brackets):
+    path, (first, last) = tmp_path / "a.csv", brackets
+    path.write_text(f'confidence,hit,bin\n0.6,1,"{first}0.5, 0.75{last}"\n0.8,1,"{first}0.75, 1.0{last}"\n')
+    groups = read_rows(str(path), InputOptions(group="bin")).rows.groups
+    assert groups is not None
+    assert sorted(groups.categories) == [f"{first}0.5, 0.75{last}", f"{first}0.75, 1.0{last}"]
 
 
 @pytest.mark.parametrize("text", ["id,confidence,hit,name\n1,0.9,1,Smith, John\n2,0.8,0,Poe, Edgar\n"])
