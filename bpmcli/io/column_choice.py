@@ -181,9 +181,13 @@ class ColumnChoice:
             if self._known(role, NAMES):
                 return role, (str(self.one(role)),), None
         parts = self.split_scores()
-        if len(parts) == 1:
+        if self._one_part(parts):
             return parts[0][0], (parts[0][1],), None
         raise self._several_parts(parts) if parts else self._none_found()
+
+    def _one_part(self, parts: Sequence[tuple[str, str]]) -> bool:
+        """Whether the scores are of one part of the data set. Of several kinds the first is taken, as with NAMES."""
+        return len({split_of(name)[1] for _, name in parts}) == 1 and len({role for role, _ in parts}) == len(parts)
 
     def _several_parts(self, parts: Sequence[tuple[str, str]]) -> DataError:
         """The refusal to choose among the parts of a data set; the hint begins with the test rows."""

@@ -411,6 +411,16 @@ def test_scores_of_several_splits_are_not_guessed(tmp_path, monkeypatch):
         read_rows("a.npz")
 
 
+def test_several_kinds_of_scores_of_one_split_are_read_as_without_a_split(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez("a.npz", probs_test=P, logits_test=Z, labels_test=Y)
+    layout = read_rows("a.npz").layout
+    assert (layout.kind, layout.scores, layout.label) == ("logits", ("logits_test",), "labels_test")
+    np.savez("b.npz", probs_test=P, test_probs=P, labels_test=Y)
+    with pytest.raises(BpmError, match=r"probs_test, test_probs"):
+        read_rows("b.npz")
+
+
 def test_hdf5_files_with_one_group_text_and_links(tmp_path, monkeypatch):
     h5py = pytest.importorskip("h5py")
     monkeypatch.chdir(tmp_path)
