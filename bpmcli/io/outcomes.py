@@ -33,7 +33,8 @@ def hits_of(
         return _booleans(batch, layout.hit)
     assert layout.label is not None
     if layout.target == EVENT:
-        if has_named_event(layout) and isinstance(named := batch.columns[layout.label], Categorical):
+        named = batch.columns[layout.label]
+        if has_named_event(layout) and _names_classes(named, layout.classes or ()):
             second: Array = class_indices(named, layout.classes, batch.start) == 1
             return second
         return _booleans(batch, layout.label, hits=False)
@@ -55,6 +56,20 @@ def has_named_event(layout: Layout) -> bool:
     """Whether the event is the second of two classes whose names the columns carry."""
     numbers = layout.classes is not None and all(name.isdigit() for name in layout.classes)
     return layout.target == EVENT and layout.classes is not None and len(layout.classes) == 2 and not numbers
+
+
+def _names_classes(labels: Array | Lists | Categorical, classes: tuple[str, ...]) -> bool:
+    """Whether labels are names of the classes, and not words for 0 and 1, such as no and yes beside neg and pos."""
+    if not isinstance(labels, Categorical):
+        return _true_comes_first(labels, classes)
+    words = {name.lower() for name in classes} & {*TRUE_WORDS, *FALSE_WORDS}
+    return bool(words) or any(labels.categories[code] in classes for code in labels.used().tolist())
+
+
+def _true_comes_first(labels: Array | Lists, classes: tuple[str, ...] | None) -> bool:
+    """Whether labels are true and false, and the columns of scores are named after these, the one of true first."""
+    named = [name.lower() for name in classes or ()] == ["true", "false"]
+    return named and isinstance(labels, np.ndarray) and labels.dtype == bool
 
 
 def _outside(batch: ColumnBatch, index: Ints, absent: Array, k: int, first: int) -> DataError:
@@ -188,6 +203,8 @@ def class_indices(labels: Array | Lists | Categorical, classes: tuple[str, ...] 
         raise DataError(f"labels must be class numbers, found {labels.dtype.name} values")
     elif labels.dtype == np.uint64:
         labels = np.minimum(labels, np.array(np.iinfo(np.int64).max, dtype=np.uint64))
+    elif _true_comes_first(labels, classes):
+        labels = ~labels
     with np.errstate(invalid="ignore"):  # does not fit into int64, so it is outside every range of classes
         index: Ints = labels.astype(np.int64)
     return index

@@ -80,7 +80,7 @@ def test_the_rate_of_an_event_is_never_called_accuracy(run):
     assert "event rate" in run("compare", "a.npz", "a.npz", "--event", "-m", "ece").out
 
 
-@pytest.mark.parametrize("names", [("cat", "dog"), ("yes", "no")])
+@pytest.mark.parametrize("names", [("cat", "dog"), ("yes", "no"), ("True", "False")])
 def test_the_event_of_two_named_classes_is_the_second_column(run, names):
     """Also if the names are words for true and false in the other order."""
     rng = np.random.default_rng(0)
@@ -99,3 +99,22 @@ def test_the_event_of_two_named_classes_is_the_second_column(run, names):
     assert one["event_rate"] == two["event_rate"] == y.mean()
     for metric in ("ece", "tce", "brier"):
         assert one["metrics"][metric]["value"] == pytest.approx(two["metrics"][metric]["value"], abs=1e-9)
+
+
+def test_labels_true_and_false_are_the_columns_of_these_names(run):
+    """The column of True may come first; csv readers take such labels for 1 and 0."""
+    lines = [f"{p},{1 - p},{p > 0.5}" for p in (0.9, 0.2, 0.7, 0.4)]
+    Path("a.csv").write_text("\n".join(["prob_True,prob_False,label", *lines]) + "\n")
+    assert json.loads(run("metrics", "a.csv", "-m", "ece", "-f", "json").out)["results"][0]["accuracy"] == 1.0
+
+
+def test_words_for_0_and_1_are_labels_beside_named_columns(run):
+    """But not if the columns are called by such words: Yes is then no class of the columns yes and no."""
+    for names, label, code in ((("neg", "pos"), "yes", 0), (("no", "yes"), "Yes", 3)):
+        lines = [f"{1 - p},{p},{label if p > 0.5 else 'no'}" for p in (0.9, 0.2, 0.7)]
+        Path("a.csv").write_text("\n".join([f"prob_{names[0]},prob_{names[1]},label", *lines]) + "\n")
+        ran = run("metrics", "a.csv", "--event", "-m", "ece", "-f", "json", code=code)
+        if code:
+            assert "label 'Yes' is not a class (row 1)" in ran.err
+        else:
+            assert json.loads(ran.out)["results"][0]["event_rate"] == pytest.approx(2 / 3)
