@@ -66,9 +66,13 @@ class ScoreCalibrator:
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         """Calibrated probabilities, one column per class."""
         params = self._fitted()
-        rows = self._rows(np.asarray(X, dtype=np.float64), None, None)
-        if (rows.target == EVENT) != (params.target == EVENT):
-            raise DataError(f"the calibrator was fitted to {'two' if params.target == EVENT else 'several'} classes")
+        event = params.target == EVENT
+        rows = self._rows(np.asarray(X, dtype=np.float64), None, None, event)
+        if (rows.target == EVENT) != event:
+            raise DataError(f"the calibrator was fitted to {'two classes' if event else 'the scores of all classes'}")
+        found = None if rows.logits is None else rows.logits.shape[1]
+        if params.classes and found not in (None, params.classes):
+            raise DataError(f"the calibrator was fitted to scores of {params.classes} classes, but X has {found}")
         done = params.recalibration(self.allow_argmax_change)(rows, False).probs
         assert done is not None
         return done
@@ -121,12 +125,17 @@ class ScoreCalibrator:
             raise UsageError("this calibrator is not fitted yet", "calibrator.fit(scores, labels)")
         return params
 
-    def _rows(self, scores: Floats, codes: npt.NDArray[np.int64] | None, weights: Floats | None) -> Rows:
-        """The scores as rows; `codes` are the columns of the true classes, if these are known."""
+    def _rows(
+        self, scores: Floats, codes: npt.NDArray[np.int64] | None, weights: Floats | None, event: bool = True
+    ) -> Rows:
+        """The scores as rows; `codes` are the columns of the true classes, if these are known.
+
+        `event`: two columns are an event. `bpmcli fit` without --event calibrates their predicted class instead.
+        """
         if self.scores not in ("probs", "logits"):
             raise UsageError(f"scores are 'probs' or 'logits', not {self.scores!r}")
         truth = np.zeros(len(scores), dtype=np.int64) if codes is None else codes
-        if scores.ndim == 1 or scores.shape[1] == 2:
+        if scores.ndim == 1 or (event and scores.shape[1] == 2):
             return Rows(self._event(scores), truth == 1, weights, target=EVENT)
         reduced = (reduce_logits if self.scores == "logits" else reduce_probs)(scores)
         with np.errstate(divide="ignore"):

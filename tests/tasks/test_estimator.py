@@ -52,6 +52,33 @@ def test_two_classes_are_an_event(run: Run) -> None:
         assert set(found.predict(X)) == {"no", "yes"}
 
 
+@pytest.mark.parametrize("method", ["temperature", "bpm-averaged"])
+def test_two_classes_that_fit_calibrated_by_their_prediction(run: Run, method: str) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=300)
+    p = 1 / (1 + np.exp(-2 * x))
+    X = np.stack([1 - p, p], axis=1)
+    np.savez("a.npz", probs=X, labels=(rng.random(300) < 1 / (1 + np.exp(-x))).astype(int))
+    run("fit", "a.npz", "--method", method, "-o", "p.json")
+    run("apply", "p.json", "a.npz", "--as", "probs", "-o", "out.npz")
+    found = ScoreCalibrator.load("p.json")
+    assert found.predict_proba(X) == pytest.approx(arrays("out.npz")["probs"], abs=1e-12)
+    with pytest.raises(BpmError, match="fitted to the scores of all classes"):
+        found.predict_proba(p)
+
+
+def test_another_number_of_classes_is_refused() -> None:
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet([1, 1, 1], 60)
+    found = ScoreCalibrator("temperature").fit(probs, probs.argmax(axis=1))
+    for columns in (2, 4):
+        with pytest.raises(BpmError, match=f"fitted to scores of 3 classes, but X has {columns}"):
+            found.predict(rng.dirichlet(np.ones(columns), 5))
+    two = ScoreCalibrator("temperature").fit(probs[:, 0], probs[:, 0] > 0.5)
+    with pytest.raises(BpmError, match="fitted to two classes"):
+        two.predict(probs)
+
+
 def test_auto_chooses_and_weights_count() -> None:
     val = arrays(VAL)
     found = ScoreCalibrator(scores="logits").fit(val["logits"], val["labels"])
@@ -82,7 +109,7 @@ def test_bad_arrays_are_refused_in_words() -> None:
         ScoreCalibrator("nonsense").fit(probs, labels)
     uneven = np.tile([0.5, 0.25, 0.25], (6, 1))
     fitted = ScoreCalibrator("temperature").fit(uneven, labels)
-    with pytest.raises(BpmError, match="fitted to several classes"):
+    with pytest.raises(BpmError, match="fitted to the scores of all classes"):
         fitted.predict_proba(np.full(6, 0.5))
     assert list(new.fit(uneven, labels % 2).classes_) == [0, 1, 2]  # class 2 does not occur
 
