@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bpmcli.core.data.sample import Floats, Sample
+from bpmcli.core.data.sample import Floats, Sample, sigmoid
 
 
 class BrierParts(NamedTuple):
@@ -54,7 +54,7 @@ def row_parts(sample: Sample, log_odds: Floats, hits: Floats) -> BrierRows:
     g = recalibrated(sample)[np.searchsorted(sample.log_odds, log_odds).clip(max=sample.log_odds.size - 1)]
     best, constant = np.square(g - hits), np.square(float(sample.hits.sum()) / sample.n - hits)
     against = np.where(hits > 0, -log_odds, log_odds)
-    own = np.square(1.0 / (1.0 + np.exp(-against)))
+    own = np.square(sigmoid(against))
     return BrierRows(own - best, constant - best, constant)
 
 

@@ -182,7 +182,7 @@ def tce(sample: Sample, options: MetricOptions) -> Measured:
 
 SCORE: dict[str, bool] = {"everyday": False, "calibration_error": False}
 """Registry fields of metrics that do not estimate the calibration error of the confidence."""
-CORP: dict[str, Any] = {"reference": "Dimitriadis et al. 2021, PNAS", "reflected": True, **SCORE}
+CORP: dict[str, Any] = {"reference": "Dimitriadis et al. 2021, PNAS", "limits": "reflected", **SCORE}
 WHOLE: dict[str, bool] = {**SCORE, "needs_classes": True, "of_event": False}
 
 
@@ -216,13 +216,13 @@ def mcb(sample: Sample, options: MetricOptions) -> Measured:
     return _part(sample, 0)
 
 
-@metric("dsc", "discrimination part of brier: what the confidence tells apart", higher_is_better=True, **CORP)
+@metric("dsc", "discrimination part of brier: what confidence tells apart", higher_is_better=True, most=0.25, **CORP)
 def dsc(sample: Sample, options: MetricOptions) -> Measured:
     """r (1 − r) − brier of isotonic regression on the same rows, r the accuracy. In [0, 0.25]."""
     return _part(sample, 1)
 
 
-@metric("unc", "uncertainty part of brier, from the outcomes alone", most=0.25, **CORP)
+@metric("unc", "uncertainty part of brier, from the outcomes alone", most=0.25, **CORP | {"limits": "percentiles"})
 def unc(sample: Sample, options: MetricOptions) -> Measured:
     """r (1 − r), r the accuracy (the event rate with --event): the Brier score of a constant confidence r."""
     return _part(sample, 2)

@@ -57,9 +57,9 @@ def metric_intervals(
 ) -> dict[str, Interval | None]:
     """A confidence interval for every metric in `values`, by name; None if the metric itself is missing.
 
-    `tce` has the interval of its posterior. The others have bias-corrected percentiles of `runs` bootstrap resamples
-    (Efron 1987), and no interval begins above that of `tce`. With `clusters`, whole clusters are resampled, and
-    `sample` counts as its effective number of rows (`clustered`).
+    `tce` has the interval of its posterior. The others have percentiles of `runs` bootstrap resamples, mostly
+    bias-corrected ones (Efron 1987), and no interval begins above that of `tce`. With `clusters`, whole clusters are
+    resampled, and `sample` counts as its effective number of rows (`clustered`).
 
     >>> from bpmcli import MetricOptions, measure, metric_intervals, sample_from_confidences
     >>> sample = sample_from_confidences([0.9] * 200, [1] * 150 + [0] * 50)
@@ -96,7 +96,7 @@ def _within_range(
         return min(low, curve_low, value), max(min(high, 1.0), room, value)
     low = min(low, curve_low**2) if entry.squared_error else low
     low, high = max(min(low, value) - room, 0.0), max(high, value) + room
-    return low, min(high, 1.0) if entry.higher_is_better else high
+    return low, min(high, entry.most)
 
 
 def resampled_values(
@@ -118,7 +118,7 @@ def resampled_values(
 
 
 def limits_of(entry: Metric, drawn: Floats, value: float, level: float) -> tuple[float, float]:
-    """Percentiles corrected for bias, or reflected at the value, which always lies between them.
+    """Percentiles, corrected for bias or reflected as the metric asks for; the value always lies between them.
 
     A debiased metric removes the noise of N rows, but on a resample the noise of resampling remains, so resamples score
     too high. Both limits move down by half of that excess. Removing all of it would be right for a metric without bias,
@@ -128,8 +128,10 @@ def limits_of(entry: Metric, drawn: Floats, value: float, level: float) -> tuple
     if entry.debiased:
         excess = max(float(drawn.mean()) - value, 0.0)
         low, high = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2]) - excess / 2
-    elif entry.reflected:
+    elif entry.limits == "reflected":
         high, low = 2 * value - np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2])
+    elif entry.limits == "percentiles":
+        low, high = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2])
     else:
         low, high = bias_corrected(drawn, value, level)
     return min(float(low), value), max(float(high), value)

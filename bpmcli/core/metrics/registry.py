@@ -83,9 +83,9 @@ class Metric(Record):
     """Measured on the scores of all classes: `compute` gets `Rows` with `scores` and `labels` instead of a sample."""
     calibration_error: bool = True
     """Estimates the calibration error of the confidence, whose true value is known for simulated data."""
-    reflected: bool = False
-    """Noise raises the metric on the sample and again on every resample, by as much: limits are 2 · value − percentile
-    (the basic bootstrap)."""
+    limits: str = "bias-corrected"
+    """How resamples become limits: by `percentiles`, by `bias-corrected` ones, or `reflected`, 2 · value − percentile
+    (the basic bootstrap), if noise raises the metric on the sample and again, by as much, on every resample."""
     squared_error: bool = False
     """Estimates the mean square of the calibration error, so no interval begins above the square of that of `tce`."""
     higher_is_better: bool = False

@@ -8,7 +8,9 @@ import pytest
 from bpmcli import MetricOptions, Rows, measure, metric_intervals, sample_from_confidences
 from bpmcli.core.data.sample import Floats, sample_from_log_odds
 from bpmcli.core.metrics.decomposition import brier_parts, recalibrated, row_parts
+from bpmcli.core.metrics.intervals import limits_of
 from bpmcli.core.metrics.noise_floor import noise_floor
+from bpmcli.core.metrics.registry import METRICS
 
 
 def isotonic_by_definition(rates: Floats, mass: Floats) -> Floats:
@@ -97,6 +99,22 @@ def test_the_interval_of_mcb_begins_at_zero_where_that_of_tce_does() -> None:
         assert floor is not None
         assert floor.p_value is not None
         assert (floor.p_value > 0.05) == calibrated
+
+
+def test_intervals_of_unc_contain_the_truth_and_end_at_a_quarter() -> None:
+    """r (1 − r) is flat around r = 1/2 and noise lowers it, so percentiles must not be moved or reflected."""
+    rng, covered = np.random.default_rng(0), 0
+    for _ in range(200):
+        hits = rng.binomial(1000, 0.52) / 1000
+        drawn = rng.binomial(1000, hits, 300) / 1000
+        low, high = limits_of(METRICS["unc"], drawn * (1 - drawn), hits * (1 - hits), 0.95)
+        covered += low <= 0.52 * 0.48 <= high
+    assert covered > 180  # with reflected percentiles 64 % of 1000 intervals contained it, with corrected ones 84 %
+    sample = sample_from_confidences(np.linspace(0.3, 0.99, 60), np.arange(60) % 2)
+    found = metric_intervals(sample, {"unc": 0.25, "dsc": 0.01}, MetricOptions(), runs=100)["unc"]
+    assert found is not None
+    assert found.low < 0.24
+    assert found.high == 0.25
 
 
 def test_pairs_of_models_have_a_standard_error() -> None:
