@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from bpmcli.cli import console
 from bpmcli.cli.ci_gate import FAIL_ABOVE, FAIL_BELOW, MAX_INCREASE, PASS_BELOW, Limits
 from bpmcli.cli.measurement_tables import title
-from bpmcli.core.data.rows import EVENT
+from bpmcli.core.data.rows import EVENT, TOP_LABEL
 from bpmcli.core.metrics import METRICS
 from bpmcli.core.metrics.decision import FAIL, INCONCLUSIVE, PASS, at_most, decide
 from bpmcli.errors import DataError
@@ -193,6 +193,8 @@ def _same_way(what: str, before: Any, now: Any) -> str:
         return "leave --weight out" if now else "name the weights with --weight"
     if before == EVENT:
         return "add --event"
+    if before != TOP_LABEL:
+        return f"add --top-k {str(before).removeprefix('top-')}"
     return f"leave {'--event' if now == EVENT else '--top-k'} out"
 
 

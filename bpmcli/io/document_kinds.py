@@ -49,6 +49,12 @@ def is_one_of(*values: str) -> Is:
     return Is(" or ".join(f"'{value}'" for value in values), lambda value: isinstance(value, str) and value in values)
 
 
+def _is_target(value: Any) -> bool:
+    """Whether a run of `metrics` may be about this; with --top-k, about some of the most probable classes."""
+    most = value.removeprefix("top-") if isinstance(value, str) else ""
+    return value in ("top-label", "event") or (value == f"top-{most}" and most.isdecimal())
+
+
 class Kind(NamedTuple):
     """A kind of document: its name, the newest version that is read, where it comes from, and its fields."""
 
@@ -118,7 +124,7 @@ METRICS = Kind(
             "input": TEXT,
             "by": Maybe(TEXT),
             "group": Maybe(TEXT),
-            "target": is_one_of("top-label", "event"),
+            "target": Is("'top-label', 'event' or 'top-K' for a number K", _is_target),
             "weighted": FLAG,
             "metrics": Each(METRIC_VALUE),
             "kept": Maybe(KEPT),
