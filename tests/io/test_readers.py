@@ -253,6 +253,8 @@ BAD = {
     "label fractional": ({"logits": np.zeros((2, 2)), "labels": [0.5, 1]}, "class numbers, found 0.5"),
     "lengths differ": ({"logits": np.zeros((3, 2)), "labels": [0, 1]}, "'logits' has 3 rows but 'labels' has 2"),
     "no rows": ({"logits": np.zeros((0, 3)), "labels": np.zeros(0, dtype=int)}, "no rows"),
+    "the value of the row that is named": ({"confidence": [0.5, 60.0, -1.0, 89.0, -2.0], "hits": [1, 0, 1, 0, 1]}, "must not be negative, found -1 (row 3 and 1 more here)"),
+    "percentages": ({"confidence": [0.5, 60.0, 89.0], "hits": [1, 0, 1]}, "must not exceed 1, found 60 (row 2 and 1 more here)"),
     "confidence above one": ({"confidence": [0.5, 1.5], "hits": [1, 0]}, "must not exceed 1, found 1.5 (row 2)"),
     "confidence nan": ({"confidence": [0.5, np.nan], "hits": [1, 0]}, "NaN or inf (row 2)"),
     "hits of two": ({"confidence": [0.5, 0.6], "hits": [1, 2]}, "'hits' must be 0 or 1, found 2 (row 2)"),

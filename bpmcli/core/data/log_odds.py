@@ -66,8 +66,12 @@ def _chunks(scores: npt.NDArray[np.generic]) -> Iterator[tuple[slice, Floats]]:
         yield rows, chunk
 
 
-def _refuse(bad: npt.NDArray[np.bool_], first_row: int, what: str, hint: str | None = None) -> None:
+def _refuse(
+    bad: npt.NDArray[np.bool_], first_row: int, what: str, hint: str | None = None, values: Floats | None = None
+) -> None:
+    """Raise DataError with the first bad row and, from `values`, what was found there."""
     if bad.any():
+        what += "" if values is None else f", found {values[bad][0]:.6g}"
         rows = np.flatnonzero(bad.reshape(bad.shape[0], -1).any(axis=1))
         more = f" and {rows.size - 1} more here" if rows.size > 1 else ""
         raise DataError(f"{what} (row {first_row + int(rows[0]) + 1}{more})", hint)
@@ -171,10 +175,10 @@ def check_probabilities(values: Floats, first_row: int = 0, name: str = "probabi
     if not (low >= 0.0 and high <= ONE_ROUNDED):
         _refuse(~np.isfinite(values), first_row, f"{name} must be finite, found NaN or inf", MISSING)
         hint = AS_LOGITS
-        _refuse(values < 0.0, first_row, f"{name} must not be negative, found {low:.6g}", hint)
+        _refuse(values < 0.0, first_row, f"{name} must not be negative", hint, values)
         if 1.5 < high <= 100:
             hint = f"--scale percent if these are percentages; {hint}"
-        _refuse(values > ONE_ROUNDED, first_row, f"{name} must not exceed 1, found {high:.6g}", hint)
+        _refuse(values > ONE_ROUNDED, first_row, f"{name} must not exceed 1", hint, values)
     return low, high
 
 
