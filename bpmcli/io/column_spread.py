@@ -41,7 +41,10 @@ def several(wanted: str, columns: Collection[str]) -> Spread | None:
 
 
 def _with_classes(names: Sequence[str]) -> Spread | None:
-    """Class names: the columns' names without their common beginning."""
+    """Class names: the columns' names without their common beginning.
+
+    Columns that are numbered from 0 or 1 are in the order of their numbers, because labels are such numbers.
+    """
     if len(names) < 2:
         return None
     start = 0
@@ -53,6 +56,10 @@ def _with_classes(names: Sequence[str]) -> Spread | None:
     rest = [name[start:].strip("_. )") for name in names]
     if start and names[0][start - 1].isalpha() and not all(r.isdigit() for r in rest):
         rest = list(names)  # cat and car share letters, but not a prefix
+    numbers = {int(r): k for k, r in enumerate(rest)} if all(r.isdecimal() for r in rest) else {}
+    if any(set(numbers) == {*range(first, first + len(names))} for first in (0, 1)):
+        order = [numbers[number] for number in sorted(numbers)]
+        names, rest = [names[k] for k in order], [rest[k] for k in order]
     return tuple(names), tuple(rest)
 
 

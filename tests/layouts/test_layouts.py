@@ -467,3 +467,19 @@ def test_hints_work_when_followed(run):
     follow(run, ["metrics", "f.csv", "--metric", "ece"])
     np.savez("g.npz", arr_0=P, labels=Y)
     follow(run, ["metrics", "g.npz", "--metric", "ece"])
+
+
+@pytest.mark.parametrize("named", ["p2,p0,p1", "p2:p1", "p*", "p"])
+def test_numbered_columns_are_the_classes_of_their_numbers_in_any_order(tmp_path, monkeypatch, named):
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text("p2,p0,p1,label\n0.8,0.1,0.1,2\n0.1,0.7,0.2,0\n0.3,0.1,0.6,1\n")
+    loaded = read_rows("a.csv", InputOptions(probs=named))
+    assert loaded.layout.scores == ("p0", "p1", "p2")
+    assert loaded.rows.hits.all()
+
+
+def test_the_event_of_numbered_columns_is_class_1(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text("p1,p0,label\n0.8,0.2,1\n0.1,0.9,0\n")
+    rows = read_rows("a.csv", InputOptions(probs="p1,p0", event=True)).rows
+    assert (1 / (1 + np.exp(-rows.log_odds))).tolist() == pytest.approx([0.8, 0.1])
