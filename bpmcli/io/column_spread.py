@@ -56,11 +56,16 @@ def _with_classes(names: Sequence[str]) -> Spread | None:
     rest = [name[start:].strip("_. )") for name in names]
     if start and names[0][start - 1].isalpha() and not all(r.isdigit() for r in rest):
         rest = list(names)  # cat and car share letters, but not a prefix
-    numbers = {int(r): k for k, r in enumerate(rest)} if all(r.isdecimal() for r in rest) else {}
+    order = order_of_classes(rest)
+    return tuple(names[k] for k in order), tuple(rest[k] for k in order)
+
+
+def order_of_classes(names: Sequence[str]) -> list[int]:
+    """The places of the names in the order of the classes: by number, if they are numbered from 0 or 1."""
+    numbers = {int(name): k for k, name in enumerate(names)} if all(name.isdecimal() for name in names) else {}
     if any(set(numbers) == {*range(first, first + len(names))} for first in (0, 1)):
-        order = [numbers[number] for number in sorted(numbers)]
-        names, rest = [names[k] for k in order], [rest[k] for k in order]
-    return tuple(names), tuple(rest)
+        return [numbers[number] for number in sorted(numbers)]
+    return list(range(len(names)))
 
 
 def _in_order(names: Sequence[str]) -> list[str]:

@@ -25,7 +25,10 @@ def class_keys(kind: Any) -> tuple[str, ...]:
         return ()
     if not any(pa.types.is_floating(each) for each in inner):
         return ()
-    return tuple(kind.field(i).name for i in range(kind.num_fields))
+    from bpmcli.io.column_spread import order_of_classes
+
+    names = [kind.field(i).name for i in range(kind.num_fields)]
+    return tuple(names[k] for k in order_of_classes(names))
 
 
 def is_spark_vector(kind: Any) -> bool:

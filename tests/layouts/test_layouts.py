@@ -483,3 +483,14 @@ def test_the_event_of_numbered_columns_is_class_1(tmp_path, monkeypatch):
     Path("a.csv").write_text("p1,p0,label\n0.8,0.2,1\n0.1,0.9,0\n")
     rows = read_rows("a.csv", InputOptions(probs="p1,p0", event=True)).rows
     assert (1 / (1 + np.exp(-rows.log_odds))).tolist() == pytest.approx([0.8, 0.1])
+
+
+@pytest.mark.parametrize("event", [False, True])
+def test_numbered_keys_of_objects_are_the_classes_of_their_numbers(tmp_path, monkeypatch, event):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"probs": {"1": p, "0": 1 - p}, "label": int(p > 0.5)} for p in (0.8, 0.1, 0.6)]
+    Path("a.jsonl").write_text(lines(rows))
+    found = read_rows("a.jsonl", InputOptions(event=event)).rows
+    p = 1 / (1 + np.exp(-found.log_odds))
+    assert p.tolist() == pytest.approx([0.8, 0.1, 0.6] if event else [0.8, 0.9, 0.6])
+    assert found.hits.tolist() == ([True, False, True] if event else [True, True, True])
