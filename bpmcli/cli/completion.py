@@ -161,16 +161,21 @@ def _cases(found: Mapping[str, list[Option]]) -> Iterator[str]:
 
 
 BASH = """_bpmcli() {
-  local current="${COMP_WORDS[COMP_CWORD]}" IFS=$'\\n' values kind
+  local current="${COMP_WORDS[COMP_CWORD]}" values kind word quoted
   values="$(_bpmcli_values "$(_bpmcli_path "${COMP_WORDS[@]:1:COMP_CWORD-1}")" "${COMP_WORDS[COMP_CWORD-1]}")"
   COMPREPLY=()
   case "$values" in @*) kind="${values%%$'\\n'*}"; values="${values#"$kind"}" ;; esac
   case "$kind" in
     @columns) values="$(_bpmcli_columns "${COMP_WORDS[@]:2}")" ;;
-    @files) [ "${current:0:1}" = - ] || COMPREPLY=($(compgen -f -- "$current")) ;;
+    @files) [ "${current:0:1}" = - ] || while IFS= read -r word; do
+      COMPREPLY+=("$word")
+    done < <(compgen -f -- "$current") ;;
   esac
   [ ${#COMPREPLY[@]} = 0 ] || compopt -o filenames 2>/dev/null
-  COMPREPLY+=($(compgen -W "$values" -- "$current"))
+  while IFS= read -r word; do # not compgen -W, which runs $(commands) that the name of a column may hold
+    printf -v quoted %q "$word"
+    [ -n "$word" ] && [[ "$word" == "$current"* || "$quoted" == "$current"* ]] && COMPREPLY+=("$quoted")
+  done <<< "$values"
   case "${COMPREPLY[0]:-}" in *=) compopt -o nospace 2>/dev/null ;; esac
 }
 complete -F _bpmcli bpmcli

@@ -76,6 +76,24 @@ def test_bash_offers_no_files_for_numbers_and_text(script, tmp_path, words):
     assert bash(script("bash"), tmp_path, *words) == [""]
 
 
+def test_bash_runs_and_expands_nothing_in_the_name_of_a_column(script, tmp_path):
+    """compgen -W would: a file from elsewhere could run any command. What is offered is quoted, as the line is run."""
+    names = ["$(touch ran)", "`touch ran`", "*", "a b", "it's", "x;touch ran", "ok"]
+    (tmp_path / "a.csv").write_text(",".join(names) + "\n")
+    offered = bash(script("bash"), tmp_path, "bpmcli", "metrics", "a.csv", "--by", "")
+    back = asked(["bash", "-c"], "printf '%s\\n' " + " ".join(offered), tmp_path)
+    assert back == names
+    assert bash(script("bash"), tmp_path, "bpmcli", "metrics", "a.csv", "--by", "a") == ["a\\ b"]
+    assert bash(script("bash"), tmp_path, "bpmcli", "metrics", "a.csv", "--by", "a\\ ") == ["a\\ b"]
+    assert not (tmp_path / "ran").exists()
+
+
+def test_bash_offers_files_whose_names_are_patterns(script, tmp_path):
+    for name in ("x*", "x1", "x2"):
+        (tmp_path / name).touch()
+    assert sorted(bash(script("bash"), tmp_path, "bpmcli", "metrics", "x*")) == ["x*"]
+
+
 def test_bash_offers_files(script, tmp_path):
     (tmp_path / "a data.csv").write_text("confidence,y_true\n0.9,1\n")
     (tmp_path / "semicolons.csv").write_text("confidence;y_true\n0,9;1\n")
