@@ -17,6 +17,7 @@ _DECIMAL_POINT = re.compile(r"[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?")
 _QUOTED = re.compile(r'(?:^|(?<=[,;\t\r\n]))"[^"]*(?:""[^"]*)*"')
 
 
+_COMMENT = re.compile(r"\A# +(?=[^\s#])")
 _ANY_QUOTED = re.compile(r'"[^"]*"')
 
 FEW = 100
@@ -32,7 +33,7 @@ class Dialect(NamedTuple):
     delimiter: str
     decimal: str = "."
     names: tuple[str, ...] | None = None
-    """Names for the columns of a file without a header (0, 1, 2, …), or whose header does not name the first column."""
+    """Names for the columns of a file without a header (0, 1, 2, …), or whose header is a comment or lacks a name."""
     skip: int = 0
     """Lines before the data, if `names` are given."""
 
@@ -53,9 +54,13 @@ def dialect(head: bytes, delimiter: str) -> Dialect:
 
     Where the decimal sign is a comma, spreadsheets and R's write.csv2 separate fields by semicolons. A first line is
     data and not a header if it holds nothing but numbers and one of them has a decimal sign: `0,1,2` are the names that
-    pandas gives to columns without names. R's write.table and numpy's savetxt separate fields by spaces.
+    pandas gives to columns without names. R's write.table and numpy's savetxt separate fields by spaces, and savetxt
+    writes `# ` before the header.
     """
-    text = head.decode("utf-8-sig", "replace").lstrip("\r\n")  # as pyarrow skips empty lines
+    decoded = head.decode("utf-8-sig", "replace")
+    text = decoded.lstrip("\r\n")  # as pyarrow skips empty lines
+    skip = 1 + len(re.findall(r"\r\n|\r|\n", decoded[: len(decoded) - len(text)]))
+    commented, text = _COMMENT.match(text) is not None, _COMMENT.sub("", text)
     if delimiter == "," and _has_semicolons(text):
         delimiter = ";"
     elif delimiter == "," and _has_spaces(text):
@@ -64,9 +69,11 @@ def dialect(head: bytes, delimiter: str) -> Dialect:
     first = lines[0] if lines else []
     if _has_row_names(lines, text) and _has_row_names(_records(text, delimiter, FEW), text):
         decimal = _decimal(lines[1:]) if delimiter != "," else "."
-        return Dialect(delimiter, decimal, (ROW_NAMES, *first), 1)
+        return Dialect(delimiter, decimal, (ROW_NAMES, *first), skip)
     has_header = not _all_numbers(first) or all(_WHOLE.fullmatch(field.strip()) for field in first)
     decimal = _decimal(lines[1:] if has_header else lines) if delimiter != "," else "."
+    if has_header and commented and not any("\n" in name for name in first):
+        return Dialect(delimiter, decimal, tuple(first), skip)
     return Dialect(delimiter, decimal, None if has_header else tuple(map(str, range(len(first)))))
 
 
@@ -99,6 +106,8 @@ def _has_row_names(lines: list[list[str]], text: str) -> bool:
     """
     rows = lines[1:FEW]
     if not rows or any(len(row) != len(lines[0]) + 1 for row in rows) or any("\n" in name for name in lines[0]):
+        return False
+    if not any(row[-1] for row in rows):  # a separator at the end of every line
         return False
     starts = [line[:1] for line in re.split(r"[\r\n]+", text)[: len(rows)]]
     numbered = [row[0] for row in rows] == [str(k + 1) for k in range(len(rows))]

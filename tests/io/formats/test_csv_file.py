@@ -355,3 +355,29 @@ def test_a_comma_outside_quotes_is_not_taken_for_a_name_of_a_row(tmp_path, text)
 def test_text_with_spaces_is_one_column(tmp_path, text):
     (tmp_path / "a.csv").write_text(text)
     assert list(CsvReader(str(tmp_path / "a.csv")).columns) == [text.partition("\n")[0]]
+
+
+@pytest.mark.parametrize("delimiter", [",", " ", ";"])
+@pytest.mark.parametrize("before", ["", "\n\n", "\ufeff"])
+def test_a_header_that_numpy_wrote_as_a_comment(path, delimiter, before):
+    """Otherwise the first class would be lost: `# logit_0` is no logit."""
+    lines = ["logit_0 logit_1 logit_2 label", "0.5 0.25 -0.5 1", "1.5 0.25 -0.5 0"]
+    text = before + "# " + "\n".join(lines).replace(" ", delimiter) + "\n"
+    found = read(path, text)
+    assert list(found.columns) == ["logit_0", "logit_1", "logit_2", "label"]
+    assert values(found, "logit_0") == [0.5, 1.5]
+
+
+def test_a_name_that_begins_with_a_hash_is_kept(path):
+    assert list(read(path, "#id,confidence,hit\n1,0.5,1\n").columns) == ["#id", "confidence", "hit"]
+
+
+def test_a_table_of_r_after_empty_lines(path):
+    found = read(path, '\n\r\n"confidence","hit"\n"1",0.5,1\n"2",0.75,0\n')
+    assert list(found.columns) == ["row.names", "confidence", "hit"]
+    assert values(found, "confidence") == [0.5, 0.75]
+
+
+def test_a_separator_at_the_end_of_every_line_does_not_shift_the_columns(path):
+    with pytest.raises(DataError, match="line 2 has 4 fields, the header 3"):
+        read(path, '"name","x","confidence"\n"a",0.5,0.75,\n"b",0.25,0.5,\n')
