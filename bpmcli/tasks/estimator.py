@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,9 @@ from bpmcli.io.layout import InputOptions
 from bpmcli.io.params import Params, load_params, params_of
 from bpmcli.io.writers import write_text
 from bpmcli.tasks.fit import FitFile
+
+MISSING = ("None", "nan", "NaN", "NaT", "<NA>")
+"""What Python, numpy and pandas call a missing value."""
 
 
 class ScoreCalibrator:
@@ -51,23 +55,25 @@ class ScoreCalibrator:
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> ScoreCalibrator:
         """Fit the method (by default the one that cross-validation chooses) to scores X and labels y."""
-        scores, labels = np.asarray(X, dtype=np.float64), np.asarray(y)
+        scores, labels = np.atleast_1d(np.asarray(X, dtype=np.float64)), np.asarray(y)
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         if labels.shape != scores.shape[:1] or (weights is not None and weights.shape != labels.shape):
             raise DataError(f"{len(scores)} rows of scores need as many labels and weights, found {labels.shape}")
-        self.classes_ = _classes(labels, 2 if scores.ndim == 1 else scores.shape[1])
-        rows = self._rows(scores, np.searchsorted(self.classes_, labels), weights)
-        method = AUTO if self.method == AUTO else method_named(self.method).name
+        if weights is not None and weights.size and not weights.any():
+            raise DataError("all weights are zero")
+        classes = _classes(labels, 2 if scores.ndim == 1 else scores.shape[1])
+        rows = self._rows(scores, np.searchsorted(classes, labels), weights)
+        method = AUTO if self.method == AUTO else method_named(str(self.method)).name
         task = FitFile(InputOptions(), method, FitOptions(), seed=self.seed)
         self.document_, self.notices_ = task.describe({"inputs": []}, rows, ())
-        self._params = params_of(self.document_)
+        self._params, self.classes_ = params_of(self.document_), classes
         return self
 
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         """Calibrated probabilities, one column per class."""
         params = self._fitted()
         event = params.target == EVENT
-        rows = self._rows(np.asarray(X, dtype=np.float64), None, None, event)
+        rows = self._rows(np.atleast_1d(np.asarray(X, dtype=np.float64)), None, None, event)
         if (rows.target == EVENT) != event:
             raise DataError(f"the calibrator was fitted to {'two classes' if event else 'the scores of all classes'}")
         found = None if rows.logits is None else rows.logits.shape[1]
@@ -88,15 +94,17 @@ class ScoreCalibrator:
         self._fitted()
         return list(self.document_["validation"]["sentences"])
 
-    def save(self, path: str) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the parameters as JSON, for `bpmcli apply` and `ScoreCalibrator.load`."""
         self._fitted()
-        write_text(path, dumps(self.document_))
+        write_text(os.fspath(path), dumps(self.document_))
 
     @classmethod
-    def load(cls, path: str, scores: str = "probs", allow_argmax_change: bool = False) -> ScoreCalibrator:
+    def load(
+        cls, path: str | os.PathLike[str], scores: str = "probs", allow_argmax_change: bool = False
+    ) -> ScoreCalibrator:
         """A calibrator from the parameter file of `bpmcli fit` or `save`, which has no names of classes."""
-        params = load_params(path)
+        params = load_params(os.fspath(path))
         if params.groups is not None:
             raise DataError(f"{path}: has a calibrator for each group", "bpmcli apply uses it")
         found = cls(params.method, scores, allow_argmax_change)
@@ -159,6 +167,13 @@ class ScoreCalibrator:
 
 def _classes(labels: npt.NDArray[Any], columns: int) -> npt.NDArray[Any]:
     """The class of every column: the labels in ascending order, or 0, 1, … if not every class occurs."""
+    missing = np.zeros(len(labels), dtype=bool)
+    if labels.dtype.kind == "f":
+        missing = ~np.isfinite(labels)
+    elif labels.dtype.kind == "O":
+        missing = np.array([not isinstance(label, str) and str(label) in MISSING for label in labels], dtype=bool)
+    if missing.any():
+        raise DataError(f"the label of row {int(np.flatnonzero(missing)[0]) + 1} is missing", "leave such rows out")
     found = np.unique(labels)
     if found.size == columns:
         return found

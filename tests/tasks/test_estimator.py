@@ -114,6 +114,44 @@ def test_bad_arrays_are_refused_in_words() -> None:
     assert list(new.fit(uneven, labels % 2).classes_) == [0, 1, 2]  # class 2 does not occur
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [0.0, 1.0, np.nan],
+        [0.0, 1.0, np.inf],
+        np.array(["a", "b", None], dtype=object),
+        np.array([0, 1, np.nan], object),
+    ],
+)
+def test_a_missing_label_is_no_class(labels: Any) -> None:
+    with pytest.raises(BpmError, match="the label of row 3 is missing"):
+        ScoreCalibrator("temperature").fit(np.tile([0.5, 0.25, 0.25], (3, 1)), labels)
+
+
+def test_a_fit_that_fails_changes_nothing() -> None:
+    probs = np.tile([0.5, 0.25, 0.25], (6, 1))
+    fitted = ScoreCalibrator("temperature").fit(probs, list("abcabc"))
+    for method, scores in (("nonsense", probs), ("temperature", probs * np.nan)):
+        with pytest.raises(BpmError):
+            fitted.set_params(method=method).fit(scores, list("xyzxyz"))
+        assert fitted.predict(probs).tolist() == ["a"] * 6
+
+
+def test_weights_of_zero_and_single_numbers_are_refused() -> None:
+    probs, labels = np.tile([0.5, 0.25, 0.25], (60, 1)), np.arange(60) % 3
+    with pytest.raises(BpmError, match="all weights are zero"):
+        ScoreCalibrator().fit(probs, labels, np.zeros(60))
+    with pytest.raises(BpmError, match="1 rows of scores need as many labels"):
+        ScoreCalibrator().fit(0.5, 1)
+
+
+def test_a_path_may_be_an_object(tmp_path: Path) -> None:
+    probs = np.tile([0.5, 0.25, 0.25], (6, 1))
+    fitted = ScoreCalibrator("temperature").fit(probs, [0, 1, 2, 0, 1, 2])
+    fitted.save(tmp_path / "p.json")
+    assert np.array_equal(ScoreCalibrator.load(tmp_path / "p.json").predict_proba(probs), fitted.predict_proba(probs))
+
+
 def test_it_can_be_cloned_and_needs_no_scikit_learn() -> None:
     code = "import sys, bpmcli; bpmcli.ScoreCalibrator; print('sklearn' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
