@@ -33,6 +33,7 @@ UNFOLLOWED: dict[str, tuple[int, str]] = {
     "leave it out": (1, PYTHON),
     "give a positive number with -n": (1, PYTHON),
     "bpmcli apply uses it": (1, PYTHON),
+    "leave such rows out": (1, PYTHON),
     "summarise with bpmcli summarize --by COLUMN": (1, PYTHON),
     "name another column with --by": (1, PYTHON),
     "name another column with --weight": (2, PIECES),
