@@ -96,11 +96,9 @@ class CsvReader(TextReader):
         if where:
             # pyarrow counts the columns of the file, not those that are asked for.
             name = dict(enumerate(self.columns)).get(int(where[1]), f"#{where[1]}")
-            raise DataError(
-                f"column '{name}' holds '{where[3]}'{self._row_with(name, where[3])}, which is not "
-                f"{expected(where[2])}",
-                "fix that line",
-            ) from None
+            at = self._row_with(name, where[3])
+            said = f"column '{name}' holds '{where[3][:80]}'{at}, which is not {expected(where[2])}"
+            raise DataError(said, "fix that line") from None
 
     def _row_with(self, name: str, text: str) -> str:
         """The row of a value, found by reading the file again as text: it is the first row that holds the value."""

@@ -381,3 +381,9 @@ def test_a_table_of_r_after_empty_lines(path):
 def test_a_separator_at_the_end_of_every_line_does_not_shift_the_columns(path):
     with pytest.raises(DataError, match="line 2 has 4 fields, the header 3"):
         read(path, '"name","x","confidence"\n"a",0.5,0.75,\n"b",0.25,0.5,\n')
+
+
+def test_a_long_value_is_shortened_in_the_message(path):
+    with pytest.raises(DataError) as error:
+        read_rows(read(path, f"confidence,hit\n{'x' * 10000},1\n").path)
+    assert f"holds '{'x' * 80}' (row 1), which is not a number" in str(error.value)
