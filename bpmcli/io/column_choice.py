@@ -122,7 +122,7 @@ class ColumnChoice:
             return self.existing(named, option)
         found = self._known(role, NAMES) or self._known(role, RARER)
         if len(found) > 1:
-            say = " or ".join(f"{option} {name}" for name in found)
+            say = " or ".join(f"{option} {as_option([name])}" for name in found)
             raise DataError(f"{' and '.join(repr(f) for f in found)} could both be the {role}", f"say {say}")
         return found[0] if found else None
 
@@ -192,7 +192,7 @@ class ColumnChoice:
     def _several_parts(self, parts: Sequence[tuple[str, str]]) -> DataError:
         """The refusal to choose among the parts of a data set; the hint begins with the test rows."""
         ordered = sorted(parts, key=lambda part: split_of(part[1])[1] != "test")
-        options = [f"--{role.replace('_', '-')} {name}{self._label_for(name)}" for role, name in ordered]
+        options = [f"--{role.replace('_', '-')} {as_option([name])}{self._label_for(name)}" for role, name in ordered]
         return DataError(
             f"has scores of several parts of a data set ({listed(n for _, n in parts)})", f"say {' or '.join(options)}"
         )
@@ -227,16 +227,16 @@ class ColumnChoice:
             own = re.split(r"[^a-z0-9]+", name.lower())
             same = column.rows == rows and set(words[1:]) <= set(own)
             if same and column.width is None and any(word in NAMES["label"] for word in own):
-                return f" --label {name}"
+                return f" --label {as_option([name])}"
         return ""
 
     def _none_found(self) -> DataError:
         wide = [c.name for c in self.columns.values() if c.width is not None]
         if wide:
             name = next((n for n in wide if "test" in n.lower()), wide[0])
-            label = self._label_for(name)
+            label, option = self._label_for(name), as_option([name])
             return DataError(
-                f"'{name}' could be logits or probabilities", f"say --logits {name}{label} or --probs {name}{label}"
+                f"'{name}' could be logits or probabilities", f"say --logits {option}{label} or --probs {option}{label}"
             )
         numbered = _numbered_prefix(self.columns.values())
         if numbered:
@@ -248,9 +248,10 @@ class ColumnChoice:
         known = self.outcome_names()
         plain = [c.name for c in self.columns.values() if c.kind == "f" and c.name not in known]
         if len(plain) == 1:
+            option = as_option(plain)
             return DataError(
                 f"'{plain[0]}' could be P(y = 1), its logit or a confidence (found: {listed(self.columns)})",
-                f"say --probs {plain[0]}, --logits {plain[0]} or --confidence {plain[0]}",
+                f"say --probs {option}, --logits {option} or --confidence {option}",
             )
         return DataError(
             f"no column with scores (found: {listed(self.columns)})",

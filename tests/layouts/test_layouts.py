@@ -421,6 +421,18 @@ def test_several_kinds_of_scores_of_one_split_are_read_as_without_a_split(tmp_pa
         read_rows("b.npz")
 
 
+def test_hints_quote_names_with_spaces(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez("a.npz", **{"my score": P1, "labels": Y1})
+    with pytest.raises(BpmError) as plain:
+        read_rows("a.npz")
+    assert plain.value.hint == "say --probs 'my score', --logits 'my score' or --confidence 'my score'"
+    np.savez("a.npz", **{"my scores": P, "labels": Y})
+    with pytest.raises(BpmError) as wide:
+        read_rows("a.npz")
+    assert wide.value.hint == "say --logits 'my scores' or --probs 'my scores'"
+
+
 def test_hdf5_files_with_one_group_text_and_links(tmp_path, monkeypatch):
     h5py = pytest.importorskip("h5py")
     monkeypatch.chdir(tmp_path)
