@@ -210,10 +210,14 @@ class ColumnChoice:
 
     def _by_prefix(self, role: str) -> Spread | None:
         single = [name for name, column in self.columns.items() if column.width is None]
-        if self._known(role, NAMES):
-            # Beside `probs`, the columns probs_0_0, probs_0_1, … are another array that was written to a table.
-            single = [name for name in single if not re.search(r"_\d+_\d+$", name)]
-        found = (prefixed(prefix, single) for prefix in SPREAD[role])
+        # Beside other scores, the columns probs_0_0, probs_0_1, … are another array that was written to a table.
+        plain = [name for name in single if not re.search(r"_\d+_\d+$", name)]
+        found = self._first_spread(role, plain)
+        return found if found or self._known(role, NAMES) else self._first_spread(role, single)
+
+    @staticmethod
+    def _first_spread(role: str, columns: Sequence[str]) -> Spread | None:
+        found = (prefixed(prefix, columns) for prefix in SPREAD[role])
         return next((spread for spread in found if spread), None)
 
     def _label_for(self, scores: str) -> str:

@@ -146,7 +146,9 @@ def _same(result: Record, record: Record, single: bool) -> bool:
 
 def _titles(results: Sequence[Record]) -> list[str]:
     """The inputs of results, and their groups."""
-    return [f"{one.get('input')}" + (f", {one['by']} = {one['group']}" if "group" in one else "") for one in results]
+    return [
+        f"{one.get('input')}" + (f", {one.get('by')} = {one['group']}" if "group" in one else "") for one in results
+    ]
 
 
 def save_again(before: Record, path: str | None) -> str:

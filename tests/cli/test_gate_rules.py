@@ -199,6 +199,8 @@ def test_a_baseline_must_fit():
         outcomes(limits, record(), baseline={"results": [{**record(), "metrics": {}}]})
     with pytest.raises(DataError, match="the baseline has no result for a.npz"):
         outcomes(limits, record(), baseline={"results": [{**record(), "input": "b.npz"}]})
+    with pytest.raises(DataError, match="the baseline has no result for a.npz"):  # a damaged one: groups of nothing
+        outcomes(limits, record(), baseline={"results": [{**record(), "input": "b.npz", "group": "x"}]})
     assert outcomes(limits, record(), baseline={"results": [{**record(), "input": "b.npz"}]}, single=True)[0].passed
     assert not outcomes(limits, record(None), baseline={"results": [record()]})[0].passed
 

@@ -41,7 +41,7 @@ def judge(case: Case, ran: Ran) -> Iterator[Finding]:
     if ran.code not in CODES or (ran.code == 1 and not gated):
         yield Finding(f"exit {ran.code}", _last(ran.err))
     # A fit reads only the columns it needs; apply carries all of them along, and may find a damaged one.
-    refused = (" is damaged: ", "cannot be read as", "which jsonl cannot hold", "which would be rounded")
+    refused = (" is damaged: ", "cannot be read as", ", which jsonl", "which would be rounded")
     known = any(text in ran.err for text in refused) and ran.argv[2:3] and ran.argv[2] in case.files
     if ran.must_succeed and ran.code != 0 and not known:
         yield Finding("own output refused", f"{ran.argv[0]}: {_last(ran.err)}")
@@ -112,6 +112,7 @@ def _files(case: Case, ran: Ran) -> Iterator[Finding]:
         told = (_option(ran.argv, "--junit"), "summary.md")  # they are about failures, too
         left = [n for n in fresh if n not in told and not n.startswith("tmp/")]
         left = [n for n in left if not n.endswith((".part", ".png", ".svg", ".pdf"))]
+        left = [n for n in left if b"<testsuite" not in ran.after[n]]  # --junit, set in a configuration
         if left:
             yield Finding("written in spite of failure", f"{left[0]} after exit {ran.code}: {_last(ran.err)}")
     for name, content in ran.before.items():

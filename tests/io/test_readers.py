@@ -194,6 +194,8 @@ def test_another_array_written_to_a_table_is_not_the_scores(tmp_path):
     text = "prob,label,probs_0_0,probs_0_1,probs_0_2\n0.9,1,3,4,5\n0.2,0,1,2,3\n0.7,1,3,2,2\n"
     (tmp_path / "a.csv").write_text(text)
     assert read_rows(str(tmp_path / "a.csv")).rows.sample.confidences == pytest.approx([0.7, 0.8, 0.9])
+    (tmp_path / "b.csv").write_text("proba_0,proba_1,label,probs_0_0,probs_0_1,probs_0_2\n0.1,0.9,1,3,4,5\n")
+    assert read_rows(str(tmp_path / "b.csv")).layout.scores == ("proba_0", "proba_1")
 
 
 def test_list_columns_may_differ_in_length(tmp_path):

@@ -20,6 +20,7 @@ from bpmcli.core.data.rows import EVENT, Rows
 from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, sample_from_log_odds, sigmoid
 from bpmcli.core.metrics import MetricOptions, calibration_errors, measure
 from bpmcli.core.metrics.whole import whole_losses
+from bpmcli.errors import DataError
 
 Scores = dict[str, float | None]
 """Scores by name; None where a score cannot be computed."""
@@ -152,7 +153,10 @@ def _apart(log_probs: Floats, classes: np.ndarray) -> tuple[Floats, Floats]:
 
 
 def _mean(values: Floats, weights: Floats | None) -> float:
-    return float(np.average(values, weights=weights))
+    largest = 1.0 if weights is None else float(weights.max())
+    if largest <= 0.0:
+        raise DataError("all weights of the rows held out are zero")
+    return float(np.average(values, weights=None if weights is None else weights / largest))
 
 
 def _pick(values: Floats | None, index: np.ndarray) -> Floats | None:

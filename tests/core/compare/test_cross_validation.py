@@ -276,3 +276,13 @@ def test_rows_in_both_files_are_counted() -> None:
     assert shared_rows(a, a.take(np.arange(30))) == 30
     repeated = a.take(np.arange(200) % 20)  # proves nothing
     assert shared_rows(repeated, a) == 0
+
+
+def test_weights_of_rows_held_out():
+    from bpmcli.core.compare.scores import _mean
+
+    values, huge = np.array([1.0, 3.0]), np.array([1e308, 3e307])
+    assert _mean(values, None) == 2.0
+    assert _mean(values, huge) == pytest.approx((1.0 + 0.9) / 1.3)
+    with pytest.raises(DataError, match="all weights of the rows held out are zero"):
+        _mean(values, np.zeros(2))
