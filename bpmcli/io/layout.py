@@ -158,7 +158,7 @@ def _scores(reader: Reader, chosen: ColumnChoice) -> Scores:
     try:
         return chosen.scores()
     except DataError as error:
-        if chosen.named_scores():
+        if chosen.named_scores() or chosen.split_scores():
             raise
         from bpmcli.io.class_columns import class_columns, unclear_columns
 

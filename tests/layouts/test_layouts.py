@@ -411,6 +411,13 @@ def test_scores_of_several_splits_are_not_guessed(tmp_path, monkeypatch):
         read_rows("a.npz")
 
 
+def test_several_splits_are_not_passed_over_for_a_rarer_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez("a.npz", probs_test=P, probs_val=P, labels_test=Y, labels_val=Y, max_prob=P.max(axis=1))
+    with pytest.raises(BpmError, match="has scores of several parts of a data set"):
+        read_rows("a.npz")
+
+
 def test_several_kinds_of_scores_of_one_split_are_read_as_without_a_split(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.savez("a.npz", probs_test=P, logits_test=Z, labels_test=Y)

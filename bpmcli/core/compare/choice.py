@@ -107,8 +107,8 @@ def choose_method(
     y = 1 for an event, else of the predicted class. Methods that fail on a fold are left out.
     """
     if rows.n < 2 * FOLDS:
-        message = f"{rows.n} rows are too few to compare methods in {FOLDS}-fold cross-validation"
-        raise FitError(message, NAME_ONE)
+        few = "1 row is" if rows.n == 1 else f"{rows.n} rows are"
+        raise FitError(f"{few} too few to compare methods in {FOLDS}-fold cross-validation", NAME_ONE)
     whole = rows.logits is not None and rows.labels is not None and rows.target != EVENT
     score = ALL_CLASSES[0] if whole else "nll"
     names, _ = applicable(list(methods or METHODS), rows)

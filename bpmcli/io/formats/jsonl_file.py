@@ -184,7 +184,9 @@ class JsonlReader(TextReader):
         """The values of a field that is needed, as an arrow column of numbers, lists of numbers or what arrow finds."""
         import pyarrow as pa
 
-        for kind in (pa.float64(), pa.list_(pa.float64()), None):
+        # To arrow an empty text is an empty list.
+        text = any(isinstance(value, str) for value in values)
+        for kind in (None,) if text else (pa.float64(), pa.list_(pa.float64()), None):
             try:
                 return pa.array(values) if kind is None else pa.array(values, kind)
             except (pa.ArrowException, OverflowError, TypeError):

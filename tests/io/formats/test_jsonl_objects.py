@@ -81,3 +81,11 @@ def test_sparse_vectors_of_spark_are_refused(run):
     said = run("metrics", "a.parquet", code=3).err
     assert "'probability': holds sparse vectors" in said
     assert "df.withColumn('probability', pyspark.ml.functions.vector_to_array('probability'))" in said
+
+
+def test_a_group_that_is_empty_text_in_every_row_gets_the_pooled_calibrator(run):
+    write("a.jsonl", *({"confidence": 0.6 + i % 40 / 100, "hit": i % 3 > 0, "site": "ab"[i % 2]} for i in range(120)))
+    run("fit", "a.jsonl", "--by", "site", "--method", "platt", "-o", "p.json")
+    write("b.jsonl", *({"confidence": 0.7, "site": "", "note": [1]} for _ in range(3)))
+    run("apply", "p.json", "b.jsonl", "-o", "c.jsonl")
+    assert [json.loads(line)["site"] for line in Path("c.jsonl").read_text().splitlines()] == [""] * 3
