@@ -191,7 +191,8 @@ class NpzWriter(Writer):
                         self._copy(name, chunk, dtype, out)
             for origin, name in self.copies:
                 with origin.opened_array(name) as whole, archive.open(_member(name), "w", force_zip64=True) as out:
-                    shutil.copyfileobj(whole, out, PIECE)
+                    for block in _blocks(origin, whole):
+                        out.write(block)
             for name, text in self.metadata.items():
                 with archive.open(_member(name), "w") as out:
                     npy.write_array(out, np.array(text))
@@ -213,6 +214,15 @@ class NpzWriter(Writer):
                     raise self.cannot_hold(name, "has missing values beside whole numbers that float64 cannot hold")
                 data = values.astype(dtype).tobytes()
             out.write(data)
+
+
+def _blocks(origin: Reader, whole: IO[bytes]) -> Iterator[bytes]:
+    """The content of an array; what is wrong with it is reported as any other damage of its file."""
+    block = b"?"
+    while block:
+        with origin.reporting():
+            block = whole.read(PIECE)
+        yield block
 
 
 def _member(name: str) -> zipfile.ZipInfo:

@@ -228,3 +228,15 @@ def test_a_writer_knows_what_it_carried(path, tmp_path):
     writer.abandon()
     assert writer.file.closed
     assert not path.exists()
+
+
+def test_a_damaged_array_of_the_file_is_reported_as_damage(path, tmp_path):
+    """Found by the fuzzer (4001:6969): exit code 70."""
+    np.savez(path, logits=Z, note=np.arange(5000.0))
+    whole = bytearray(path.read_bytes())
+    whole[whole.index(np.arange(4990.0, 4995.0).tobytes())] ^= 1
+    path.write_bytes(whole)
+    origin = NpzReader(str(path))
+    origin.inspect()
+    with pytest.raises(DataError, match="cannot be read as npz: Bad CRC-32"):
+        written(tmp_path / "out.npz", {"logits": Z}, origin=origin)
