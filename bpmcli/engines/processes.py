@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -217,6 +218,7 @@ def _start_worker() -> None:
     signal.signal(signal.SIGTERM, _leave)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
+    sys.unraisablehook = _unraisable
     threading.Thread(target=_follow_parent, daemon=True).start()
     threading.Thread(target=_watch_memory, daemon=True).start()
 
@@ -233,14 +235,22 @@ def _watch_memory() -> None:
     watch = memory.Watch()
     while watch.possible and not watch.exceeded():
         sleep(memory.INTERVAL)
-    if not watch.possible:
-        return
-    from bpmcli.io.atomic import unfinished
+    if watch.possible:
+        _end(memory.EXCEEDED)
 
-    for path in list(unfinished):
+
+def _end(code: int) -> None:
+    """Remove the temporary files and end the process at once."""
+    for path in list(getattr(sys.modules.get("bpmcli.io.atomic"), "unfinished", ())):
         with suppress(OSError):
             os.unlink(path)
-    os._exit(memory.EXCEEDED)
+    os._exit(code)
+
+
+def _unraisable(found: Any) -> None:
+    """Says nothing. If the exception of a signal comes in a callback, it is lost, so the worker ends here."""
+    if isinstance(found.exc_value, SystemExit):
+        _end(TERMINATED)
 
 
 def _leave(number: int, frame: Any) -> None:

@@ -202,3 +202,22 @@ def test_a_reader_that_goes_early_ends_the_workers():
     assert next(results) == 0
     results.close()
     assert not active_children()
+
+
+@pytest.mark.parametrize(("lost", "code"), [("SystemExit(1)", 143), ("ValueError('x')", 0)])
+def test_a_signal_that_comes_in_a_callback_of_a_worker_ends_it_without_a_word(tmp_path, lost, code):
+    script = f"""
+import sys
+from bpmcli.engines import processes
+from bpmcli.io import atomic
+sys.unraisablehook = processes._unraisable
+open("a.part", "w").close()
+atomic.unfinished.add("a.part")
+class Callback:
+    def __del__(self):
+        raise {lost}
+Callback()
+"""
+    ran = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=untraced(), capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (code, "")
+    assert (tmp_path / "a.part").exists() == (code == 0)
