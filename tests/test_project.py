@@ -55,6 +55,24 @@ def test_the_version_is_the_same_everywhere():
     assert re.search(rf"^## {re.escape(__version__)}$", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
 
 
+def test_files_and_functions_stay_short():
+    """At most 300 and 40 lines. Commands are longer by their options and the text of their help."""
+    long = []
+    for path in PACKAGE.rglob("*.py"):
+        source = path.read_text(encoding="utf-8")
+        if (lines := len(source.splitlines())) > 300:
+            long.append(f"{path.name}: {lines} lines")
+        for function in ast.walk(ast.parse(source)):
+            if not isinstance(function, ast.FunctionDef) or function.end_lineno is None:
+                continue
+            first = function
+            if path.stem in (f"cmd_{function.name}", function.name.removeprefix("compare_")):
+                first = function.body[1]
+            if (lines := function.end_lineno - first.lineno + 1) > 40:
+                long.append(f"{path.name}, {function.name}: {lines} lines")
+    assert long == []
+
+
 def test_what_the_benchmarks_import_exists():
     """The documentation names their commands, and nothing else runs them."""
     for path in (ROOT / "benchmarks").glob("*.py"):

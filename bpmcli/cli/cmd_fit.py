@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 from bpmcli.cli import console
 from bpmcli.cli.options.calibrating import Calibrators
@@ -14,6 +14,12 @@ from bpmcli.cli.options.reading import Correct, Groups, OptionalInputs, Reading,
 from bpmcli.cli.options.showing import Other, Output
 from bpmcli.cli.outcomes import Outcomes
 from bpmcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from bpmcli.cli.render import Table
+
+Document = Mapping[str, Any]
+"""What a parameter file holds."""
 
 OUTPUT = without(
     "force",
@@ -159,17 +165,88 @@ def _written(results: Any, items: Sequence[Any], output: Output, outcomes: Outco
 
 def _show(format_: str, documents: Sequence[tuple[str, Any]], to_files: bool) -> None:
     """Print what was fitted; on standard error if standard output holds the parameters."""
-    from bpmcli.cli.fit_tables import fits
     from bpmcli.cli.render import render, show
 
     if to_files:
         show(
             format_,
-            fits(documents, wide=format_ == "csv"),
+            _table(documents, wide=format_ == "csv"),
             {"schema": "bpmcli/fits", "version": 1, "fits": [d for _, d in documents]},
         )
     elif sys.stderr.isatty():
-        console.note_table(render("table", fits(documents), None))
+        console.note_table(render("table", _table(documents), None))
     else:
         for line in documents[0][1]["validation"]["sentences"]:
             console.note(line)
+
+
+IN_WORDS = ("verdict before", "verdict after", "after is judged by")
+"""Values that the sentences above the table already state."""
+
+
+def _table(documents: Sequence[tuple[str, Document]], wide: bool = False) -> Table:
+    """A line per value of one fit; for several, or `wide`, a line per fit or group. `documents`: (file, contents)."""
+    from bpmcli.cli.render import Table
+
+    if len(documents) == 1 and not wide:
+        target, document = documents[0]
+        rows = [[name, value] for name, value in _values(document).items() if name not in IN_WORDS]
+        return Table(["", "value"], rows, [f"{document['method']} -> {target}", *document["validation"]["sentences"]])
+    lines = [
+        {"parameters": target, **line}
+        for target, document in documents
+        for line in (_group_lines(document) if wide and document.get("grouping") else [_values(document)])
+    ]
+    names = list(dict.fromkeys(name for line in lines for name in line))
+    return Table(names, [[line.get(name) for name in names] for line in lines])
+
+
+def _values(document: Document) -> dict[str, Any]:
+    fit, sample, judged = document["fit"], document["sample"], document["validation"]
+    tce_bpm = fit.get("tce", {}).get("value") if document["method"] != "bpm-averaged" else None
+    after = judged["after"] or {}
+    rate = "event rate" if document["target"] == "event" else "accuracy"
+    mean = "mean P(y = 1)" if document["target"] == "event" else "mean confidence"
+    return {
+        "method": document["method"],
+        **_groups(document),
+        **_scalars(document["parameters"]),
+        **({"tce-bpm before": tce_bpm} if tce_bpm is not None else {}),
+        **{k: fit[k] for k in ("objective", "evaluations", "optimizer", "explanation") if k in fit},
+        "rows": sample["n"],
+        rate: sample["accuracy"],
+        f"{mean} before": sample["mean_confidence"],
+        f"{mean} after": after.get("says"),
+        "tce before": judged["before"]["tce"],
+        "tce after": after.get("tce"),
+        "verdict before": judged["before"]["name"],
+        "verdict after": after.get("name"),
+        "after is judged by": judged["how"] if after else None,
+    }
+
+
+def _scalars(parameters: Document) -> dict[str, Any]:
+    return {name: value for name, value in parameters.items() if isinstance(value, (int, float, str))}
+
+
+def _groups(document: Document) -> dict[str, Any]:
+    found = document.get("grouping")
+    if found is None:
+        return {}
+    return {
+        "by": f"column {found['column']}" if found["column"] else found["kind"],
+        "groups with a calibrator": len(found["groups"]),
+        "groups that use the pooled calibrator": len(found["pooled"]),
+    }
+
+
+def _group_lines(document: Document) -> Iterator[dict[str, Any]]:
+    """A line per group with the parameters of its calibrator, which may be the pooled calibrator."""
+    found, method = document["grouping"], document["method"]
+    by = found["column"] or found["kind"]
+    for name, group in found["groups"].items():
+        own = {"by": by, "group": name, "method": method, "rows": group["n"], "calibrator": "own"}
+        yield {**own, **_scalars(group["parameters"])}
+    for name, group in found["pooled"].items():
+        pooled = {"by": by, "group": name, "method": method, "rows": group["n"], "calibrator": "pooled"}
+        yield {**pooled, **_scalars(document["parameters"]), "why pooled": group["why"]}

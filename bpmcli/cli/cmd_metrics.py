@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from bpmcli.cli import console, metrics_output
-from bpmcli.cli.options.ci import Ci
 from bpmcli.cli.options.command import command_app, only
-from bpmcli.cli.options.measuring import Details, Gate, Metrics, Uncertainty
+from bpmcli.cli.options.measuring import Ci, Details, Gate, Metrics, Uncertainty
 from bpmcli.cli.options.reading import Correct, Groups, InputCheck, OptionalInputs, Reading, Work
 from bpmcli.cli.options.showing import FORMATS_PER_INPUT, Other, Output, Picture
 from bpmcli.cli.outcomes import Outcomes
@@ -56,8 +55,7 @@ def metrics(
     from bpmcli.tasks.measure import MeasureFile, Requested
 
     format_, seed = output.resolve(FORMATS_PER_INPUT), other.resolve()
-    columns = read.resolve(groups.by, uncertainty.cluster, bool(gate.baseline or gate.save_baseline))
-    columns = correct.resolve(columns)
+    columns = correct.resolve(read.resolve(groups.by, uncertainty.cluster, bool(gate.baseline or gate.save_baseline)))
     if chosen.list_ or check.explain_input:
         return _look(inputs or [], chosen, gate, columns, format_)
     groups.resolve()

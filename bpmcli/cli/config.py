@@ -19,7 +19,7 @@ PREFIX = "BPMCLI_"
 NAMED = "BPMCLI_CONFIG"
 """The environment variable that names the file to read; an empty value means none."""
 _COPIES = "BPMCLI_STREAM_COPIES"
-"""A variable that bpmcli itself sets for worker processes (see io/streams.py)."""
+"""A variable that bpmcli itself sets for worker processes (see io/opening.py)."""
 NOT_OPTIONS = {NAMED, "BPMCLI_DEBUG", "BPMCLI_MEMORY", _COPIES}
 INPUTS = "inputs"
 LARGEST = 1 << 20

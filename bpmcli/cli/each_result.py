@@ -33,7 +33,7 @@ class EachResult:
         if self.format == JSON_LINES:
             print_lines(records)
         if self.targets:
-            from bpmcli.io.atomic import write_text
+            from bpmcli.io.writers import write_text
 
             document = {**self.head, "results": [outward(record) for record in records], "failures": [], "gates": []}
             form = "csv" if self.format == "csv" else "json"

@@ -24,7 +24,7 @@ into a library delays it, and a library may swallow the exception. In both cases
 _ending = threading.Lock()
 """Held by whoever decides how the process ends: this thread, for its memory, or the main thread, with an answer."""
 
-UNFINISHED = ("bpmcli.io.atomic", "bpmcli.io.streams")
+UNFINISHED = ("bpmcli.io.writers", "bpmcli.io.opening")
 """Modules with a set `unfinished` of temporary files and folders."""
 
 

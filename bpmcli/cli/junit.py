@@ -42,7 +42,7 @@ def write_error(error: Any, path: str) -> None:
 
     The error may be that --junit names an input, which must not be overwritten.
     """
-    from bpmcli.io.atomic import write_text
+    from bpmcli.io.writers import write_text
 
     try:
         if os.path.exists(path):

@@ -242,14 +242,15 @@ def bins(records: Sequence[Record], by_eye: bool = True) -> Table:
     """The bins of every input, one line each. `by_eye` shortens the names, which are otherwise those of JSON."""
     records = [outward(record) for record in records]
     names = list(records[0]["bins"][0])
-    shown = [BIN_LABELS.get(name, name) for name in names] if by_eye else names
+    labels = BIN_LABELS | ({"confidence": EVENT_LABELS["mean confidence"]} if "event_rate" in names else {})
+    shown = [labels.get(name, name) for name in names] if by_eye else names
     identity = [key for key in ("input", "group") if key in records[0]] if len(records) > 1 else []
     rows: list[list[Cell]] = []
     for record in records:
         for item in record["bins"]:
             values = [int(v) if k == "rows" and float(v).is_integer() else v for k, v in item.items()]
             rows.append([*(record[key] for key in identity), *values])
-    return Table([*identity, *shown], rows, fine=("lower", "upper", "confidence"))
+    return Table([*identity, *shown], rows, fine=("lower", "upper", labels.get("confidence", "confidence")))
 
 
 CLASSES_SHOWN = 30

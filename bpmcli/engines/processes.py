@@ -241,7 +241,7 @@ def _watch_memory() -> None:
 
 def _end(code: int) -> None:
     """Remove the temporary files and end the process at once."""
-    for path in list(getattr(sys.modules.get("bpmcli.io.atomic"), "unfinished", ())):
+    for path in list(getattr(sys.modules.get("bpmcli.io.writers"), "unfinished", ())):
         with suppress(OSError):
             os.unlink(path)
     os._exit(code)

@@ -17,10 +17,9 @@ from bpmcli.core.summary.merging import FAN_IN, blocks
 from bpmcli.engines.local import Scale, first_error, outcome, work
 from bpmcli.errors import BpmError, UsageError
 from bpmcli.io.layout import InputOptions
-from bpmcli.io.opening import open_reader
+from bpmcli.io.opening import is_stream, open_reader
 from bpmcli.io.paths import Input
 from bpmcli.io.readers import EXACT_ROWS, SUMMARY_KEY
-from bpmcli.io.streams import is_stream
 from bpmcli.io.summaries import PART_ROWS, Summarised, as_loaded, merge_few, merge_summarised
 from bpmcli.tasks.read import Read, pooled
 from bpmcli.tasks.summarise import Piece, Summarise, SummariseFiles

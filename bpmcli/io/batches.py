@@ -40,6 +40,7 @@ def complete_batches(
     """
     names = layout.names if outcomes else [*layout.scores, *([layout.group] if layout.group else [])]
     wanted = set(names)
+    reader.group = layout.group
     for batch in reader.batches(names, [n for n in layout.numeric if n in wanted], rest):
         if watch is not None:
             watch(batch.start + batch.n, reader.n_rows)

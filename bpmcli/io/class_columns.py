@@ -10,8 +10,8 @@ from bpmcli.core.data.categorical import Categorical
 from bpmcli.core.data.log_odds import SUM_REFUSED
 from bpmcli.errors import DataError
 from bpmcli.io.column_choice import OUTCOMES, ColumnChoice, as_option, listed
-from bpmcli.io.column_spread import Spread
 from bpmcli.io.formats.reader import Reader
+from bpmcli.io.known_names import Spread
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -8,9 +8,8 @@ from typing import Any
 
 from bpmcli.core.data.names import nearest
 from bpmcli.errors import DataError, UsageError
-from bpmcli.io.column_spread import Spread, prefixed, several
 from bpmcli.io.formats.reader import ColumnInfo
-from bpmcli.io.known_names import NAMES, RARER, SCORES, SPREAD, split_of
+from bpmcli.io.known_names import NAMES, RARER, SCORES, SPREAD, Spread, prefixed, several, split_of
 from bpmcli.record import Record
 
 

@@ -17,10 +17,10 @@ from typing import Any
 
 from bpmcli import __version__
 from bpmcli.errors import DataError
-from bpmcli.io.atomic import write_text
 from bpmcli.io.document_kinds import DRAW, DRAWS
 from bpmcli.io.documents import LARGEST_FILE, check, parse, parse_document
 from bpmcli.io.remote import read_start
+from bpmcli.io.writers import write_text
 
 EVERY = 5.0
 """Seconds between two saves."""

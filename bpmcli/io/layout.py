@@ -104,7 +104,6 @@ def understand(reader: Reader, options: InputOptions, outcomes: bool = True) -> 
     """Decides from names and options what the columns are.
 
     Values are looked at only for columns that are named after the classes, which must be distributions.
-
     With `outcomes=False` labels are not needed, and the file may lack them.
     """
     columns = reader.columns
@@ -138,8 +137,7 @@ def understand(reader: Reader, options: InputOptions, outcomes: bool = True) -> 
         top_k=options.top_k, unknown=options.unknown, keyed=keyed,
     )  # fmt: skip
     if outcomes:
-        layout = _with_outcome(layout, columns, options, matrix, reader.outcome_hint)
-        layout = _with_class_names(layout, reader)
+        layout = _with_class_names(_with_outcome(layout, columns, options, matrix, reader.outcome_hint), reader)
     _check_rows(columns, layout, [] if outcomes else chosen.outcome_columns())
     return layout
 

@@ -13,15 +13,13 @@ import numpy as np
 
 from bpmcli.core.data.categorical import Categorical
 from bpmcli.core.data.log_odds import log_odds_of_confidences
-from bpmcli.core.data.row_order import row_hashes
-from bpmcli.core.data.rows import EVENT, Rows
+from bpmcli.core.data.rows import EVENT, Rows, row_hashes
 from bpmcli.core.data.sample import BARE_LIMIT, LOG_ODDS_LIMIT, Floats
 from bpmcli.errors import DataError
 from bpmcli.io.column_choice import ColumnChoice, InputOptions, listed
-from bpmcli.io.column_spread import prefixed, several
 from bpmcli.io.columns import Array, Lists
 from bpmcli.io.formats.reader import ColumnBatch, ColumnInfo, Reader
-from bpmcli.io.known_names import NAMES
+from bpmcli.io.known_names import NAMES, prefixed, several
 from bpmcli.io.layout import Layout, is_percent, key_column
 from bpmcli.io.outcomes import others, weights_of
 from bpmcli.io.scores import scores_of

@@ -113,10 +113,22 @@ def others(bad: Array) -> str:
     return f"; {count} such rows here" if count > 1 else ""
 
 
+def _numbers_in(values: Categorical) -> Array:
+    """The numbers that a column of text holds; the text itself if it holds anything else."""
+    try:
+        numbers = np.array(values.categories, dtype=np.float64)
+    except ValueError:
+        numbers = np.array(values.categories)
+    found: Array = numbers[values.codes]
+    return found
+
+
 def weights_of(batch: ColumnBatch, name: str) -> Floats:
     """One finite weight per row."""
     values = batch.columns[name]
-    if isinstance(values, (Lists, Categorical)) or values.ndim != 1 or values.dtype.kind not in "fiub":
+    if isinstance(values, Categorical):
+        values = _numbers_in(values)
+    if isinstance(values, Lists) or values.ndim != 1 or values.dtype.kind not in "fiub":
         raise DataError(f"'{name}' must be one number per row")
     weights = values.astype(np.float64)
     bad = ~(np.isfinite(weights) & (weights >= 0))

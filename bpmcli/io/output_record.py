@@ -73,7 +73,7 @@ def record_output(folder: str, target: str, origin: str) -> None:
     key = _key(folder, target)
     line = json.dumps({"output": key, "origin": origin, "size": found[0], "checksum": found[1]})
     if is_remote(folder):
-        from bpmcli.io.atomic import write_text
+        from bpmcli.io.writers import write_text
 
         write_text(f"{folder.rstrip('/')}/{OBJECTS}/{hashlib.sha256(key.encode()).hexdigest()[:32]}.json", line)
         return

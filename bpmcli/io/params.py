@@ -16,8 +16,8 @@ from bpmcli.io.column_choice import InputOptions
 from bpmcli.io.document_kinds import CALIBRATOR, REMEMBERED
 from bpmcli.io.documents import errors_at, load_document
 from bpmcli.io.label_files import file_and_column
+from bpmcli.io.opening import is_stream
 from bpmcli.io.paths import Input
-from bpmcli.io.streams import is_stream
 
 CHECKED_BYTES = 1 << 24
 """Larger inputs of a summary are read only once, so they have no checksum."""
@@ -74,8 +74,8 @@ def _remembered(options: InputOptions) -> dict[str, str]:
 
 
 def checksum(path: str) -> str | None:
-    """sha256 of a file; None for streams and remote files."""
-    if "://" in path or is_stream(path):
+    """sha256 of a file; None for streams, remote files and parts of a file (`file.h5::group`)."""
+    if "://" in path or is_stream(path) or ("::" in path and not os.path.exists(path)):
         return None
     import hashlib
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bpmcli.errors import DataError, UsageError
 from bpmcli.io.formats import STDIN, known_suffixes, readers, suffix_of
-from bpmcli.io.streams import copied, is_stream
+from bpmcli.io.opening import copied, is_stream
 from bpmcli.record import Record
 
 HDF5 = (".h5", ".hdf5", ".he5")

@@ -19,10 +19,9 @@ from bpmcli.io.batches import complete_batches
 from bpmcli.io.columns import Array
 from bpmcli.io.formats.reader import ColumnBatch, Reader
 from bpmcli.io.layout import InputOptions, Layout, understand
-from bpmcli.io.opening import open_input
+from bpmcli.io.opening import is_stream, open_input
 from bpmcli.io.outcomes import has_named_event, hits_of, label_indices, unknown_rows, weights_of
 from bpmcli.io.scores import class_scores, logits_of, missed_of, reduced_scores, scores_of
-from bpmcli.io.streams import is_stream
 from bpmcli.record import Record
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ def class_keys(kind: Any) -> tuple[str, ...]:
         return ()
     if not any(pa.types.is_floating(each) for each in inner):
         return ()
-    from bpmcli.io.column_spread import order_of_classes
+    from bpmcli.io.known_names import order_of_classes
 
     names = [kind.field(i).name for i in range(kind.num_fields)]
     return tuple(names[k] for k in order_of_classes(names))

@@ -17,7 +17,6 @@ from bpmcli.core.data.rows import EVENT
 from bpmcli.core.summary.grid import FIXED_BITS, KEPT_BITS, MANTISSA_BITS
 from bpmcli.core.summary.summary import Summary
 from bpmcli.errors import DataError, UsageError
-from bpmcli.io.atomic import atomic_path
 from bpmcli.io.columns import Array, from_arrow, to_arrow
 from bpmcli.io.document_kinds import SUMMARY
 from bpmcli.io.documents import parse_document
@@ -26,6 +25,7 @@ from bpmcli.io.layout import InputOptions
 from bpmcli.io.readers import SUMMARY_KEY
 from bpmcli.io.summaries import Summarised
 from bpmcli.io.summary_checks import check_table
+from bpmcli.io.writers import atomic_path
 
 GRID = {"mantissa_bits": MANTISSA_BITS, "fixed_bits": FIXED_BITS, "kept_bits": KEPT_BITS}
 

@@ -39,7 +39,7 @@ def render_report(models: Sequence[Examined], failures: Sequence[str], calibrati
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": percent, "figure": figure, "tone": tone}
+    environment.filters |= {"percent": percent, "figure": figure, "tone": tone, "meaning": meaning}
     ordered = sorted(models, key=_error)
     tied = ties_with_best([model.record["metrics"]["tce"] for model in ordered])
     folder = common_folder([str(model.record["input"]) for model in models])
@@ -49,7 +49,6 @@ def render_report(models: Sequence[Examined], failures: Sequence[str], calibrati
         folder=folder,
         failures=failures,
         calibration=calibration,
-        metrics=METRICS,
         best=BEST,
         close=CLOSE,
         version=__version__,
@@ -169,6 +168,16 @@ def gain(losses: Mapping[str, float | None], errors: tuple[float, float] | None 
         return f"The best of them, {best}, would lower {error} and their log loss {change}."
     error = f"their calibration error (tce {raw} points before, {calibrated} after)"
     return f"The best of them, {best}, would lower the log loss of these rows {change}, but not {error}."
+
+
+def meaning(name: str, event: bool) -> str:
+    """What a metric is; of an event, in terms of probabilities and the event rate."""
+    summary = METRICS[name].summary
+    if not event:
+        return summary
+    for word, other in (("accuracies", "event rates"), ("accuracy", "event rate"), ("confidence", "probability")):
+        summary = summary.replace(word, other)
+    return summary
 
 
 def percent(value: float | None, digits: int = 1) -> str:

@@ -102,14 +102,15 @@ class ApplyFile:
             from bpmcli.core.compare.before_after import judge
 
             judged = judge(rows, np.concatenate(fresh))
-            counts["got-worse"] = int(judged is not None and judged.worse)
-        notices = tuple(_notices(counts, left_out, self.allow_argmax_change))
+        notices = tuple(_notices(counts, judged, left_out, self.allow_argmax_change))
         if classes and counts["classes"] not in (0, classes):
             notices += (notice("other-classes", fitted=classes, found=counts["classes"]),)
         return Applied(output, n, before / scores, after / scores, notices, judged)
 
 
-def _notices(counts: Counter[str], left_out: Sequence[str], allow_argmax_change: bool) -> Iterator[Notice]:
+def _notices(
+    counts: Counter[str], judged: Judged | None, left_out: Sequence[str], allow_argmax_change: bool
+) -> Iterator[Notice]:
     if counts["missing-skipped"]:
         yield notice("missing-skipped", count=counts["missing-skipped"])
     if left_out:
@@ -122,9 +123,10 @@ def _notices(counts: Counter[str], left_out: Sequence[str], allow_argmax_change:
         if len(unseen) == 1:
             what = "a group with no fitted calibrator"
         yield notice("groups-unseen", count=sum(unseen.values()), what=what, names=_listed(sorted(unseen)))
-    for code in ("in-sample", "got-worse"):
-        if counts[code]:
-            yield notice(code)
+    if counts["in-sample"]:
+        yield notice("in-sample")
+    if judged is not None and (judged.worse or judged.left):
+        yield notice("got-worse" if judged.worse else "error-left")
 
 
 def _listed(names: Sequence[str]) -> str:

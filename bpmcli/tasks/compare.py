@@ -13,6 +13,7 @@ from bpmcli.core.compare.cross_validation import (
     applicable,
     compare_once,
     cross_validate,
+    has_unknown,
     learn,
     shared_rows,
 )
@@ -25,6 +26,11 @@ from bpmcli.io.readers import read_rows
 
 SHARED = 0.01
 """A notice is given if more than this share of the evaluation rows are also calibration rows."""
+
+
+NO_SCORES = "whole distributions need the scores of all classes, but there are only confidences"
+UNKNOWN = "whole distributions need a true class in every row, but unknown rows (--unknown) have none"
+"""Why methods are left out."""
 
 
 class FilePair(NamedTuple):
@@ -44,8 +50,10 @@ class RepeatResult(NamedTuple):
     outcomes: list[Outcome]
     rows: tuple[int, int]
     left_out: list[str]
-    """Methods that need the scores of all classes, which the file lacks."""
+    """Methods that need the scores and labels of all classes, which the file lacks."""
     notices: tuple[Notice, ...]
+    why: str = ""
+    """Why these methods were left out."""
 
 
 class Compared(NamedTuple):
@@ -83,15 +91,19 @@ class CompareCalibrators:
         methods, left_out = applicable(self.contest.methods, calibration, evaluation)
         if self.contest.sizes and min(self.contest.sizes) > calibration.n:
             raise DataError(f"{calibration.n} rows are fewer than the smallest calibration size")
+        why = NO_SCORES
+        if has_unknown(calibration) or has_unknown(evaluation):
+            # Only confidences can be calibrated, as in `fit`.
+            why, calibration, evaluation = UNKNOWN, calibration._replace(logits=None), evaluation._replace(logits=None)
         if not methods:
-            raise DataError(f"{', '.join(left_out)}: needs the scores of all classes, but there are only confidences")
+            raise DataError(f"{', '.join(left_out)}: {why}", "add --method bpm-averaged, which works on confidences")
         if self.kind == CROSS_VALIDATED:
             outcomes = cross_validate(calibration, self.contest, repeat)
         elif self.contest.sizes:
             outcomes = learn(calibration, evaluation, self.contest, repeat)
         else:
             outcomes = compare_once(calibration, evaluation, self.contest)
-        return RepeatResult(outcomes, (calibration.n, evaluation.n), left_out, notices)
+        return RepeatResult(outcomes, (calibration.n, evaluation.n), left_out, notices, why)
 
     def _read(self, path: str) -> tuple[Rows, tuple[Notice, ...]]:
         if path not in self.held:

@@ -8,8 +8,8 @@ from typing import Any
 
 from bpmcli import __version__
 from bpmcli.core.calibrators import METHODS, FitOptions, fit_calibrator
-from bpmcli.core.calibrators.document import describe
 from bpmcli.core.calibrators.grouped import MARGINAL, Grouping, fit_groups
+from bpmcli.core.calibrators.registry import describe
 from bpmcli.core.calibrators.spread import Spread, fit_spread, floor_of
 from bpmcli.core.compare.before_after import before_after
 from bpmcli.core.compare.choice import AUTO, choose_method

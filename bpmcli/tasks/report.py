@@ -63,7 +63,9 @@ class ExamineFile:
         values = {name: one["value"] for name, one in whole.record["metrics"].items()}
         whole.record["verdict"] = found._asdict()
         if self.measure.metrics.p == 1.0:
-            whole.record["disagreements"] = disagreements(sample, values, found.low, found.high, self.measure.metrics)
+            whole.record["disagreements"] = disagreements(
+                sample, values, found.low, found.high, self.measure.metrics, loaded.rows.target
+            )
         repairs, notices = self._repairs(item)
         errors = self._errors(item, next(iter(log_losses(repairs)))) if repairs else None
         notices = whole.notices + notices

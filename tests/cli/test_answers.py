@@ -185,6 +185,8 @@ def test_ties_are_named_as_a_cause():
     smooth = sample_from_confidences(rng.random(4000), hits)
     (sentence,) = disagreements(smooth, {"ece": 0.03}, 0.0376, 0.0616, MetricOptions())
     assert sentence.endswith("over- and under-confidence at neighbouring confidences cancel.")
+    (sentence,) = disagreements(smooth, {"ece": 0.03}, 0.0376, 0.0616, MetricOptions(), "event")
+    assert sentence.endswith("probabilities that are too high and too low beside each other cancel.")
     # Kernels do not cut through ties.
     values = {"ece": 0.03, "ece-sweep": 0.03, "smece": 0.02, "ls-ece": 0.05}
     first, second = disagreements(sample, values, 0.0376, 0.0616, MetricOptions())

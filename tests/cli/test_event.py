@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -118,3 +119,26 @@ def test_words_for_0_and_1_are_labels_beside_named_columns(run):
             assert "label 'Yes' is not a class (row 1)" in ran.err
         else:
             assert json.loads(ran.out)["results"][0]["event_rate"] == pytest.approx(2 / 3)
+
+
+def test_nothing_that_is_said_of_an_event_is_about_a_predicted_class(run):
+    """Too high above 0.5 and too low below, with ties, saturated rows and pure bins."""
+    rng = np.random.default_rng(0)
+    p = np.concatenate([rng.random(1500), np.zeros(30), np.ones(30)])
+    y = rng.random(p.size) < np.where((p == 0) | (p == 1), p, 0.5 + 0.6 * (p - 0.5))
+    np.savez("event.npz", probs=p, labels=y.astype(int))
+    first = run("metrics", "event.npz", "--event", "--diagram")
+    assert "Half of the error is between probability 0." in first.out
+    assert "probabilities that are too high and too low cancel in it." in first.out
+    said = [
+        first,
+        run("metrics", "event.npz", "--event", "--bins-table"),
+        run("fit", "event.npz", "--event", "--method", "bpm-averaged", "-o", "p.json"),
+        run("fit", "event.npz", "--event", "--method", "histogram", "-o", "q.json"),
+        run("fit", "event.npz", "--event", "--method", "identity", "-o", "r.json"),
+        run("apply", "p.json", "event.npz", "-o", "out.npz"),
+        run("compare", "calibrators", "event.npz", "--event", "--method", "identity,platt", "--repeats", "1"),
+    ]
+    for ran in said:
+        words = (ran.out + ran.err).replace("if these are bare confidences", "").replace("confidence interval", "")
+        assert not re.findall(r".*(?:confiden|accura|correct\b|is right).*", words)

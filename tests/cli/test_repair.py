@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -180,3 +181,23 @@ def test_groups_as_csv_are_a_line_each(run):
     assert [(row["group"], row["rows"], row["calibrator"]) for row in rows] == [
         ("a", "400", "own"), ("b", "400", "own"), ("c", "100", "pooled")]  # fmt: skip
     assert json.loads(Path("p.json").read_text())["validation"]["after"]["tce"] < 0.08
+
+
+def test_an_error_that_is_left_gets_advice_that_works(run):
+    run("simulate", "D1", "-n", "2000", "-o", "d.csv")
+    advice = run("fit", "d.csv", "--method", "identity", "-o", "p.json").out.splitlines()[3]
+    assert re.match(
+        r"An error is left: try --method (bpm-averaged|isotonic), which leaves \d+\.\d+ points, 95 %", advice
+    )
+    method = advice.split("--method ")[1].split(",")[0]
+    better = run("fit", "d.csv", "--method", method, "-o", "p.json").out
+    assert "After (5-fold cross-validation): calibrated as far as 2,000 rows can tell" in better
+    assert "An error is left" not in better
+
+
+def test_without_a_better_method_the_advice_names_more_rows(run, monkeypatch):
+    monkeypatch.setattr("bpmcli.core.compare.before_after.ALTERNATIVES", ("identity", "temperature"))
+    run("simulate", "D1", "-n", "2000", "-o", "d.csv")
+    ran = run("fit", "d.csv", "--method", "identity", "-o", "p.json")
+    assert "An error is left: fit on more rows if you have them, or see with `bpmcli compare calibrators`" in ran.out
+    run("compare", "calibrators", "d.csv", "--method", "identity,isotonic", "--repeats", "1")

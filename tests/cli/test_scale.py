@@ -49,7 +49,7 @@ def test_few_values_are_summarised_without_loss(run):
         assert figures(ran.out) == pytest.approx({k: m["value"] for k, m in exact["metrics"].items()}, abs=1e-9)
         assert "approximate" not in record["metrics"]["ece-sweep"]
         assert record["summary_cells"] == N
-        assert any("their 4000 distinct confidences, without loss" in n for n in record["notices"])
+        assert any("their 4000 distinct values, without loss" in n for n in record["notices"])
     fitted, there = json.loads(run("fit", "kept.parquet").out), json.loads(run("fit", "a.parquet").out)
     assert fitted["parameters"] == pytest.approx(there["parameters"], abs=1e-6)
     again = run("metrics", "kept.parquet", "--variant", "authors", "-m", "tce-bpm", "--format", "json")

@@ -14,7 +14,7 @@ import pytest
 from conftest import PATIENCE, ROOT, SAMPLE_DATA, processor_time, until_busy, untraced
 
 from bpmcli.cli import main
-from bpmcli.cli.escape import markdown, printable
+from bpmcli.cli.streams import markdown, printable
 
 TEST, VAL = SAMPLE_DATA / "digits_test.npz", SAMPLE_DATA / "digits_val.npz"
 CSV = SAMPLE_DATA / "digits_overconfident.csv"
@@ -313,9 +313,9 @@ def test_a_result_does_not_wait_for_a_later_stream(tmp_path):
 STUCK = """
 import hashlib, sys
 from bpmcli.cli import program
-from bpmcli.io import atomic
+from bpmcli.io import writers
 def main(argv=None):
-    with atomic.atomic_path("out.csv"):
+    with writers.atomic_path("out.csv"):
         while True:
             try:
                 print("begun", flush=True)

@@ -24,7 +24,7 @@ from bpmcli.cli import main
 from bpmcli.engines.local import work
 from bpmcli.engines.processes import interrupts_held
 from bpmcli.errors import BpmError, DataError
-from bpmcli.io.atomic import atomic_path, unfinished
+from bpmcli.io.writers import atomic_path, unfinished
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
 
@@ -209,10 +209,10 @@ def test_a_signal_that_comes_in_a_callback_of_a_worker_ends_it_without_a_word(tm
     script = f"""
 import sys
 from bpmcli.engines import processes
-from bpmcli.io import atomic
+from bpmcli.io import writers
 sys.unraisablehook = processes._unraisable
 open("a.part", "w").close()
-atomic.unfinished.add("a.part")
+writers.unfinished.add("a.part")
 class Callback:
     def __del__(self):
         raise {lost}

@@ -142,7 +142,8 @@ def _kept(case: Case, ran: Ran) -> Iterator[Finding]:
 
 
 def _suffix(name: str) -> str:
-    return "." + name.rpartition("/")[2].partition(".")[2]
+    _, point, suffix = name.rpartition("/")[2].partition(".")
+    return point + suffix
 
 
 def _again(name: str) -> str:

@@ -178,8 +178,8 @@ def _alike(a: Any, b: Any, kind: str) -> bool:
         return b is None or b in ("", "nan", "NaN") or b == a or (isinstance(b, float) and math.isnan(b))
     if isinstance(a, bool):
         return b in TRUE[a]
-    if isinstance(a, (int, float)):
-        return bool(a == b) or (isinstance(b, str) and _number(b, type(a)) == a)
+    if isinstance(a, (int, float)):  # -1 beside 0.5 may become -1.0: JSON has one kind of number
+        return bool(a == b) or (isinstance(b, str) and a in (_number(b, type(a)), _number(b, float)))
     if isinstance(a, str):
         return _text_alike(a, b)
     return _other_alike(a, b, kind)
@@ -210,8 +210,8 @@ def _same_time(a: Any, b: str) -> bool:
 def _text_alike(a: str, b: Any) -> bool:
     if isinstance(b, str):
         return a in (b, b + "\0")
-    if isinstance(b, (int, float)):
-        return a.strip().lower() in ("true", "false") or _number(a, float) == b
+    if isinstance(b, (bool, int, float)):
+        return a == repr(b)  # 003, 1.50 and true are text: as numbers they would be written in another way
     return True
 
 

@@ -263,9 +263,9 @@ def test_endless_devices_end(device):
 
 
 def test_endless_text_ends(monkeypatch):
-    from bpmcli.io import streams
+    from bpmcli.io import opening
 
-    monkeypatch.setattr(streams, "STREAM_LIMIT", 1 << 22)
+    monkeypatch.setattr(opening, "STREAM_LIMIT", 1 << 22)
     os.mkfifo("pipe")
 
     def endless() -> None:

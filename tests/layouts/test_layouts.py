@@ -6,7 +6,7 @@ import json
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -513,3 +513,27 @@ def test_numbered_keys_of_objects_are_the_classes_of_their_numbers(tmp_path, mon
     p = 1 / (1 + np.exp(-found.log_odds))
     assert p.tolist() == pytest.approx([0.8, 0.1, 0.6] if event else [0.8, 0.9, 0.6])
     assert found.hits.tolist() == ([True, False, True] if event else [True, True, True])
+
+
+def test_groups_of_an_hdf5_file_are_fitted_and_applied(run: Callable[..., Any]) -> None:
+    """CalArena's files: calibration and test rows of every model in a group of its own."""
+    h5py = pytest.importorskip("h5py")
+    rng = np.random.default_rng(0)
+    with h5py.File("arena.h5", "w") as file:
+        for model in ("digits/forest", "digits/boosting"):
+            for part in ("cal", "test"):
+                p = rng.dirichlet(np.ones(3), 60)
+                file[f"{model}/probas_{part}"] = p
+                file[f"{model}/labels_{part}"] = (p.cumsum(axis=1) > rng.random((60, 1))).argmax(axis=1)
+    run("fit", "arena.h5", "--probs", "probas_cal", "--method", "temperature", "--output-dir", "fits")
+    document = json.loads(Path("fits/arena.h5/digits/forest.json").read_text())
+    assert document["inputs"][0]["name"] == "arena.h5::digits/forest"
+    assert document["inputs"][0]["sha256"] is None
+    ran = run(
+        "apply", "fits/arena.h5/digits/forest.json", "arena.h5::digits/forest", "--probs", "probas_test", "-o", "o.npz"
+    )
+    assert "fitted to these very rows" not in ran.err
+    with h5py.File("arena.h5") as file:
+        t = document["parameters"]["temperature"]
+        wanted = file["digits/forest/probas_test"][:] ** (1 / t)
+        assert np.load("o.npz")["probas_test"] == pytest.approx(wanted / wanted.sum(axis=1, keepdims=True), rel=1e-3)

@@ -247,6 +247,9 @@ def test_events_are_worded_as_events(run):
     lines = [f"{a:.4f},{int(b)},x" for a, b in zip(p, rng.random(400) < p / 2, strict=True)]
     Path("e.csv").write_text("\n".join(["prob,label,site", *lines]) + "\n")
     run("report", "e.csv", "--event", "--by", "site", "-o", "e.html", *FAST)
+    told = re.sub(r"<style>.*?</style>| class=\"[^\"]*\"", "", Path("e.html").read_text(), flags=re.DOTALL)
+    assert "mean |event rate - probability| over 15 equal-mass bins" in told
+    assert not re.findall(r"accura|confiden", told)
     text = Path("e.html").read_text()
     for words in ("how often the event happens", "and the event happens", ">event rate<", ">mean P(y = 1)<"):
         assert words in text

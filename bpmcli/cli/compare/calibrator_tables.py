@@ -81,7 +81,7 @@ def one_input(found: Compared, contest: Contest, kind: str, rank_by: str) -> Tab
     title = [
         _what(pair, part, contest, kind),
         _choice(scores, kind, rank_by),
-        *_legend(kind),
+        *_legend(kind, names),
         ranking_caveat(rank_by) or "",
     ]
     return Table(["calibrator", *names], rows, title)
@@ -143,7 +143,7 @@ def _what(pair: FilePair, part: RepeatResult, contest: Contest, kind: str) -> st
     if kind == HELD_OUT:
         return f"held-out: fitted to {n} rows of {pair.calibration}, scored on {m} rows of {pair.evaluation}"
     times = f", {contest.repeats} times" if contest.repeats > 1 else ""
-    return f"held-out: {contest.folds}-fold cross-validation of {n} rows of {pair.evaluation}{times}, stratified by correct and wrong"
+    return f"held-out: {contest.folds}-fold cross-validation of {n} rows of {pair.evaluation}{times}, stratified by outcome"
 
 
 def _choice(scores: Sequence[CalibratorScore], kind: str, rank_by: str) -> str:
@@ -154,10 +154,13 @@ def _choice(scores: Sequence[CalibratorScore], kind: str, rank_by: str) -> str:
     return f"by {rank_by}: {' and '.join(best) or 'none'} best; not significantly worse: {', '.join(close) or 'none'}"
 
 
-def _legend(kind: str) -> tuple[str, str]:
+def _legend(kind: str, names: Sequence[str]) -> tuple[str, str]:
+    whole = "nll-all" in names  # otherwise every score is of the confidence, or of P(y = 1)
     return (
         f"* best, ~ not significantly worse ({STATED[kind]})",
-        "nll, brier: predicted class only; nll-all, brier-all: all classes; kept: share of rows whose predicted class is unchanged",
+        "nll, brier: predicted class only; nll-all, brier-all: all classes; kept: share of rows whose predicted class is unchanged"
+        if whole
+        else "",
     )
 
 

@@ -12,7 +12,7 @@ from bpmcli.cli.compare.simulated import check_targets, fit_options, write_tidy
 from bpmcli.cli.options.calibrating import Calibrators, FairComparison, compared_methods
 from bpmcli.cli.options.command import command, only
 from bpmcli.cli.options.measuring import Details, Metrics
-from bpmcli.cli.options.reading import OptionalInputs, Reading, Work
+from bpmcli.cli.options.reading import Correct, OptionalInputs, Reading, Work
 from bpmcli.cli.options.showing import Other, Output
 from bpmcli.cli.outcomes import Outcomes
 from bpmcli.errors import UsageError
@@ -33,6 +33,7 @@ def compare_calibrators(
     output: Annotated[Output, only("output", "format", help=TIDY.help)],
     work: Annotated[Work, JOBS],
     read: Reading,
+    correct: Annotated[Correct, only("unknown", "multi_label")],
     details: Details,
     other: Other,
 ) -> int:
@@ -46,6 +47,7 @@ def compare_calibrators(
     """
     from bpmcli.cli.compare.calibrator_tables import show_comparison, tidy
     from bpmcli.core.calibrators import METHODS
+    from bpmcli.core.calibrators.grouped import LABEL, Grouping
     from bpmcli.core.compare.choice import decisive_score
     from bpmcli.core.compare.cross_validation import CROSS_VALIDATED, HELD_OUT, IN_SAMPLE, Contest
     from bpmcli.core.compare.scores import check_score_name
@@ -59,8 +61,10 @@ def compare_calibrators(
     wanted = None if fair.rank_by is None else check_score_name(fair.rank_by)
     names = _score_names(chosen, wanted)
     methods = compared_methods(calibrators.method, METHODS)
-    contest = Contest(methods, names, fit_options(details), folds, repeats, seed, sizes)
-    task = CompareCalibrators(read.resolve(), contest, kind)
+    grouping = Grouping(LABEL) if correct.multi_label else None
+    contest = Contest(methods, names, fit_options(details), folds, repeats, seed, sizes, grouping)
+    columns = correct.resolve(read.resolve())._replace(each_label=correct.multi_label)
+    task = CompareCalibrators(columns, contest, kind)
     pairs = _pairs(inputs, fair)
     outcomes, todo = Outcomes(len(pairs)), task.items(pairs)
     # Standard input can be read by one process only.
@@ -97,7 +101,7 @@ def _compared(task: Any, todo: Sequence[Any], results: Any, outcomes: Outcomes) 
         where = outcomes.where(pair.name)
         console.show_notices([n for p in parts for n in p.notices], where)
         scores = task.table(parts)
-        _note_missing(where, parts[0].left_out, scores, task.contest.sizes, parts[0].rows[0])
+        _note_missing(where, parts[0], scores, task.contest.sizes)
         yield Compared(pair, parts[0], scores)
 
 
@@ -136,15 +140,14 @@ def _same_file(a: str, b: str) -> bool:
     return known[0] is not None and known[0] == known[-1]
 
 
-def _note_missing(where: str, left_out: Sequence[str], scores: Sequence[Any], sizes: Sequence[int], rows: int) -> None:
+def _note_missing(where: str, part: Any, scores: Sequence[Any], sizes: Sequence[int]) -> None:
     """What is missing from the table, and why."""
     at = f"{where}: " if where else ""
-    if left_out:
-        why = "they need the scores of all classes, but the input has only confidences"
-        console.note(f"{at}left out, because {why}: {', '.join(left_out)}")
+    if part.left_out:
+        console.note(f"{at}left out, because {part.why}: {', '.join(part.left_out)}")
     shown = {s.calibration_rows for s in scores}
     if sizes and (beyond := [str(n) for n in sizes if n not in shown]):
-        console.note(f"{at}{rows} rows are too few for calibration sets of {', '.join(beyond)}")
+        console.note(f"{at}{part.rows[0]} rows are too few for calibration sets of {', '.join(beyond)}")
     failed = dict.fromkeys((s.method, s.failed, s.draws, s.calibration_rows, s.reason) for s in scores if s.failed)
     for method, count, draws, size, reason in failed:
         often = f" in {count} of {draws} fits to {size} rows" if draws > 1 and sizes else ""

@@ -11,7 +11,7 @@ from bpmcli.cli.compare.simulated import check_targets, facts, records, run_draw
 from bpmcli.cli.measurement_tables import labelled, measurements, outward
 from bpmcli.cli.options.command import command, only
 from bpmcli.cli.options.measuring import Details, Metrics, Pairs, Uncertainty
-from bpmcli.cli.options.reading import OptionalInputs, Reading, Work
+from bpmcli.cli.options.reading import Correct, OptionalInputs, Reading, Work
 from bpmcli.cli.options.showing import Other, Output
 from bpmcli.cli.options.truths import Truths
 from bpmcli.cli.outcomes import Outcomes
@@ -54,6 +54,7 @@ def compare_metrics(
     output: Annotated[Output, TIDY],
     work: Annotated[Work, JOBS],
     read: Reading,
+    correct: Correct,
     details: Details,
     other: Other,
 ) -> int:
@@ -72,7 +73,8 @@ def compare_metrics(
     comparable = [name for name, entry in METRICS.items() if not entry.is_test]
     known = calibration_errors() if truths.truth else comparable if pairs.paired else None
     names = tuple(dict.fromkeys(chosen.resolve(["all"] if truths.truth else None, known=known)))
-    wanted = Wanted(names, details.resolve(), read.resolve(cluster=uncertainty.cluster), format_, output.output)
+    columns = correct.resolve(read.resolve(cluster=uncertainty.cluster))
+    wanted = Wanted(names, details.resolve(), columns, format_, output.output)
     work.resolve()
     check_targets(output)
     if bool(truths.truth) == bool(inputs):

@@ -4,8 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bpmcli.cli.options.checks import one_of, whole
-from bpmcli.cli.options.command import under
+from bpmcli.cli.options.command import one_of, under, whole
 from bpmcli.errors import UsageError
 from bpmcli.record import Record
 

@@ -4,8 +4,7 @@ from typing import Annotated
 
 import typer
 
-from bpmcli.cli.options.checks import whole
-from bpmcli.cli.options.command import under
+from bpmcli.cli.options.command import under, whole
 from bpmcli.errors import UsageError
 from bpmcli.record import Record
 

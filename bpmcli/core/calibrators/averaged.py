@@ -14,7 +14,7 @@ from bpmcli.core.curves.averaged.mixture import curve_draws, fit_averaged
 from bpmcli.core.curves.averaged.shapes import ENDS, SHAPES, Component
 from bpmcli.core.curves.averaged.tce import tce_averaged
 from bpmcli.core.curves.families import Pair
-from bpmcli.core.data.rows import Rows
+from bpmcli.core.data.rows import EVENT, Rows
 from bpmcli.core.data.sample import Floats
 from bpmcli.errors import DataError
 
@@ -105,7 +105,7 @@ def fit(rows: Rows, options: FitOptions) -> Fitted:
     sample = rows.sample
     curve = fit_averaged(sample)
     report = {
-        "explanation": curve.explain(sample),
+        "explanation": curve.explain(sample, rows.target == EVENT),
         "shapes": curve.shape_weights,
         "ends": {end or "free": weight for end, weight in curve.end_weights.items()},
         "tce": {"p": options.metrics.p, "value": tce_averaged(sample, options.metrics.p).value},

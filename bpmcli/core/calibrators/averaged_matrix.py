@@ -85,7 +85,7 @@ class AveragedMatrix(DistributionCalibrator):
         return w, table[:, slopes : slopes + 1], table[:, slopes + 1 :].T[:, :, None]
 
     def log_probabilities(self, logits: Floats) -> Floats:
-        return mapped(logits, self.probabilities)
+        return mapped(logits, self.probabilities, not (self.floor or self.unchanged or self.curve))
 
     def probabilities(self, x: Floats) -> Floats:
         """The averaged probabilities, from log-probabilities x (both arrays are classes × rows)."""

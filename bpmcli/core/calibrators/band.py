@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bpmcli.core.calibrators.base import Calibrator
-from bpmcli.core.calibrators.registry import FitOptions, method_named
+from bpmcli.core.calibrators.registry import FitOptions, Method, method_named
 from bpmcli.core.curves.averaged.mixture import tails
 from bpmcli.core.data.rows import Rows, SummarisedRows
 from bpmcli.core.data.sample import Floats
@@ -64,6 +64,16 @@ def curve_band(
     if entry.draws:
         low, high = np.quantile(entry.draws(rows, x, DRAWS, rng), tails(level), axis=0)
         return Band(level, "posterior", DRAWS, GRID.tolist(), np.minimum(low, g).tolist(), np.maximum(high, g).tolist())
+    centre, values = _refitted(entry, rows, options, x, runs, rng)
+    limits = np.array([bias_corrected(values[:, i], float(centre[i]), level) for i in range(x.size)])
+    low, high = np.clip(limits.T + (g - centre), 0.0, 1.0)
+    return Band(level, "resamples", len(values), GRID.tolist(), *_rising(low, high))
+
+
+def _refitted(
+    entry: Method, rows: Rows, options: FitOptions, x: Floats, runs: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """The curve fitted to all rows, and the curves fitted to `runs` resamples, at the log-odds x."""
     cells = merged(rows.sample)
     if rows.sample.n > 20 * BIN_CAP[1] and options.metrics.bins is None:
         options = replace(options, metrics=options.metrics._replace(bins=BIN_CAP))
@@ -75,11 +85,8 @@ def curve_band(
         except BpmError:
             continue
     if len(drawn) < max(2, runs // 2):
-        raise FitError(f"{method} could be fitted to only {len(drawn)} of {runs} resamples", "leave --interval out")
-    values = np.array(drawn)
-    limits = np.array([bias_corrected(values[:, i], float(centre[i]), level) for i in range(x.size)])
-    low, high = np.clip(limits.T + (g - centre), 0.0, 1.0)
-    return Band(level, "resamples", len(drawn), GRID.tolist(), *_rising(low, high))
+        raise FitError(f"{entry.name} could be fitted to only {len(drawn)} of {runs} resamples", "leave --interval out")
+    return centre, np.array(drawn)
 
 
 def _rising(low: Floats, high: Floats) -> tuple[list[float], list[float]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,6 +24,8 @@ REFERENCE = "Berta et al. 2025, arXiv 2511.03685"
 @dataclass(frozen=True)
 class Structured(Affine):
     """The first step of both methods: X = log((1 − m)·softmax(x/T) + m/K), with m = `uniform`."""
+
+    any_constant: ClassVar[bool] = True
 
     temperature: float
     uniform: float

@@ -9,14 +9,13 @@ import numpy as np
 
 from bpmcli.core.calibrators.grouped import GroupCalibrators, Grouping, fit_groups
 from bpmcli.core.calibrators.recalibration import Recalibration
-from bpmcli.core.calibrators.registry import FitOptions, fit_calibrator
+from bpmcli.core.calibrators.registry import METHODS, FitOptions, fit_calibrator
 from bpmcli.core.calibrators.spread import IN_PROPORTION, fit_spread
-from bpmcli.core.compare.cross_validation import fold_numbers
-from bpmcli.core.data.row_order import canonical_order
-from bpmcli.core.data.rows import Rows, SummarisedRows
+from bpmcli.core.compare.folds import row_folds
+from bpmcli.core.data.rows import Rows, SummarisedRows, canonical_order
 from bpmcli.core.data.sample import BARE_LIMIT, LOG_ODDS_LIMIT, Floats, Ints, Sample, sample_from_log_odds
 from bpmcli.core.metrics.verdict import Verdict, verdict
-from bpmcli.core.metrics.verdict_words import in_brief
+from bpmcli.core.metrics.verdict_words import in_brief, points
 from bpmcli.errors import BpmError
 
 FOLDS = 5
@@ -29,6 +28,11 @@ more scores, one fold has enough rows, and five more fits would take too long.""
 MOST_VALUES = 20_000_000
 """Beyond this many scores, even one more fit takes too long."""
 
+WORTH_REPAIR = 0.01
+"""A smaller calibration error after calibration gets no advice."""
+ALTERNATIVES = ("bpm-averaged", "isotonic")
+"""Methods to try if an error is left: one that follows any smooth curve, and one that follows any rising curve."""
+
 
 class BeforeAfter(NamedTuple):
     """Two verdicts, and how the rows of the second were held out of the fit."""
@@ -39,6 +43,8 @@ class BeforeAfter(NamedTuple):
     """How `after` was judged; where it is None, why it was not."""
     rows: int = 0
     """Rows that `after` was judged on."""
+    advice: str = ""
+    """What to try if an error is left; empty otherwise."""
 
     def document(self, n: float, target: str) -> dict[str, Any]:
         """As the parameter file stores it."""
@@ -55,7 +61,8 @@ class BeforeAfter(NamedTuple):
         before = f"Before: {in_brief(self.before, n, target)}."
         if self.after is None:
             return [before, f"After: not judged ({self.how}); bpmcli apply judges it on other labelled rows."]
-        return [before, f"After ({self.how}): {in_brief(self.after, self.rows, target)}."]
+        after = f"After ({self.how}): {in_brief(self.after, self.rows, target)}."
+        return [before, after, *([self.advice] if self.advice else [])]
 
 
 class Judged(NamedTuple):
@@ -65,6 +72,8 @@ class Judged(NamedTuple):
     after: str
     worse: bool
     """Whether the calibration error is clearly larger after: its interval lies above the one before."""
+    left: bool
+    """Whether an error is left after calibration."""
 
 
 def before_after(
@@ -78,7 +87,31 @@ def before_after(
     after, how = held_out(method, rows, options, grouping, seed)
     if after is None:
         return BeforeAfter(before, None, how)
-    return BeforeAfter(before, verdict(after, rows.target), how, after.n)
+    found = verdict(after, rows.target)
+    advice = _advice(found, method, rows, options, grouping, seed) if error_left(found) else ""
+    return BeforeAfter(before, found, how, after.n, advice)
+
+
+def error_left(after: Verdict) -> bool:
+    """Whether calibrated rows are clearly miscalibrated: the verdict names an error, of at least one point."""
+    return after.where is not None and after.tce >= WORTH_REPAIR
+
+
+def _advice(left: Verdict, method: str, rows: Rows, options: FitOptions, grouping: Grouping | None, seed: int) -> str:
+    """A sentence about a method that leaves at most half of the error, judged in the same way; or about all methods."""
+    found = []
+    for other in ALTERNATIVES:
+        after = held_out(other, rows, options, grouping, seed)[0] if other != method else None
+        if after is not None:
+            found.append((verdict(after, rows.target), other))
+    best = min(found, key=lambda pair: pair[0].tce, default=None)
+    if best is None or best[0].tce > left.tce / 2:
+        return (
+            "An error is left: fit on more rows if you have them, or see with `bpmcli compare calibrators` whether "
+            "another method leaves less."
+        )
+    others = "; the other classes may be less well calibrated" if METHODS[method].needs_distribution else ""
+    return f"An error is left: try --method {best[1]}, which leaves {points(best[0])}, judged in the same way{others}."
 
 
 def held_out(
@@ -107,13 +140,13 @@ def judge(rows: Rows, confidences: Floats) -> Judged | None:
     calibrated = sample_from_log_odds(x, rows.hits, rows.weights)
     before, after = (verdict(sample, rows.target) for sample in (rows.sample, calibrated))
     first, second = (in_brief(found, rows.n, rows.target) for found in (before, after))
-    return Judged(first, second, worse=after.low > before.high)
+    return Judged(first, second, worse=after.low > before.high, left=error_left(after))
 
 
 def _held_out(method: str, rows: Rows, options: FitOptions, grouping: Grouping | None, folds: int, seed: int) -> Sample:
     """The rows of the first folds, each calibrated by a fit to the other folds."""
     rows = rows.take(canonical_order(rows))
-    numbers = fold_numbers(rows.hits, FOLDS, np.random.default_rng(seed))
+    numbers = row_folds(rows, FOLDS, np.random.default_rng(seed))
     parts = [(index, _recalibrated(method, rows, numbers != fold, index, options, grouping))
              for fold, index in _folds(numbers, folds)]  # fmt: skip
     index = np.concatenate([index for index, _ in parts])

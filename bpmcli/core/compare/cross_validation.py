@@ -14,12 +14,13 @@ from typing import NamedTuple
 import numpy as np
 
 from bpmcli.core.calibrators import METHODS, Calibrator, FitOptions, fit_calibrator, method_named
+from bpmcli.core.calibrators.grouped import GroupCalibrators, Grouping, fit_groups
 from bpmcli.core.calibrators.spread import fit_spread
-from bpmcli.core.compare.scores import Judge, Scores, score_names
-from bpmcli.core.data.row_order import canonical_order
-from bpmcli.core.data.rows import EVENT, Rows
+from bpmcli.core.compare.folds import row_folds
+from bpmcli.core.compare.scores import CalibratedConfidences, Judge, Scores, score_names
+from bpmcli.core.data.rows import EVENT, Rows, canonical_order
 from bpmcli.core.data.sample import Ints
-from bpmcli.errors import BpmError, DataError
+from bpmcli.errors import BpmError
 
 HELD_OUT, CROSS_VALIDATED, IN_SAMPLE = "held-out", "cross-validated", "in-sample"
 
@@ -39,6 +40,8 @@ class Contest:
     seed: int = 0
     sizes: tuple[int, ...] = ()
     """Calibration rows of a learning curve."""
+    grouping: Grouping | None = None
+    """Groups that get calibrators of their own, as in `fit`; None if all rows share one."""
 
 
 class Outcome(NamedTuple):
@@ -56,26 +59,20 @@ class Outcome(NamedTuple):
 
 
 def applicable(methods: Sequence[str], *files: Rows) -> tuple[list[str], list[str]]:
-    """The methods that suit the rows of all these files, and the others: they need scores of all classes."""
-    bare = any(rows.logits is None and rows.target != EVENT for rows in files)
+    """The methods that suit the rows of all these files, and the others: they need scores and labels of all classes."""
+    bare = any((rows.logits is None and rows.target != EVENT) or has_unknown(rows) for rows in files)
     left_out = [name for name in methods if bare and method_named(name).needs_distribution]
     return [name for name in methods if name not in left_out], left_out
 
 
-def fold_numbers(hits: np.ndarray, folds: int, rng: np.random.Generator) -> Ints:
-    """A fold for each row: shuffled (files may be sorted), with correct and wrong rows spread evenly."""
-    if hits.size < 2 * folds:
-        raise DataError(f"{hits.size} rows are too few for {folds} folds", "use fewer --folds or more rows")
-    order = rng.permutation(hits.size)
-    order = order[np.argsort(hits[order], kind="stable")]
-    numbers = np.empty(hits.size, dtype=np.int64)
-    numbers[order] = np.arange(hits.size) % folds
-    return numbers
+def has_unknown(rows: Rows) -> bool:
+    """Whether some rows belong to none of the classes; then only their confidence can be calibrated."""
+    return rows.unknown is not None and bool(rows.unknown.any())
 
 
 def splits(rows: Rows, contest: Contest, repeat: int) -> Iterator[tuple[Ints, Ints]]:
     """(rows to fit, rows to score) of each fold."""
-    numbers = fold_numbers(rows.hits, contest.folds, np.random.default_rng([contest.seed, repeat]))
+    numbers = row_folds(rows, contest.folds, np.random.default_rng([contest.seed, repeat]))
     for fold in range(contest.folds):
         yield np.flatnonzero(numbers != fold), np.flatnonzero(numbers == fold)
 
@@ -100,17 +97,13 @@ def compare_once(calibration: Rows, evaluation: Rows, contest: Contest) -> list[
         evaluation.take(canonical_order(evaluation)),
     )
     methods, _ = applicable(contest.methods, calibration, evaluation)
-    fits, failures = _fit(calibration, methods, contest.fit)
-    judge = Judge(evaluation)
-    spread = fit_spread(calibration)
-    calibrated = {name: judge.confidences(fit, spread if fit.spreads else None) for name, fit in fits.items()}
+    calibrated, failures = _calibrated(calibration, Judge(evaluation), methods, contest)
     whole = {name: c.scores(contest.names, contest.fit.metrics) for name, c in calibrated.items()}
     found = [Outcome(WHOLE, calibration.n, evaluation.n, whole, failures)]
     if not contest.folds:
         return found
     # Not stratified: equal numbers of correct rows in every fold would hide how much that number varies.
-    alike = np.zeros(evaluation.n, dtype=bool)
-    numbers = fold_numbers(alike, contest.folds, np.random.default_rng([contest.seed, 0]))
+    numbers = row_folds(evaluation, contest.folds, np.random.default_rng([contest.seed, 0]), stratified=False)
     for fold in range(contest.folds):
         keep = np.flatnonzero(numbers != fold)
         part = {name: c.take(keep).scores(contest.names, contest.fit.metrics) for name, c in calibrated.items()}
@@ -133,21 +126,33 @@ def _sizes(contest: Contest, rows: int) -> list[int]:
     return [n for n in contest.sizes if n <= rows]
 
 
-def _fit(rows: Rows, methods: Sequence[str], options: FitOptions) -> tuple[dict[str, Calibrator], dict[str, str]]:
-    fits, failures = {}, {}
+def _calibrated(
+    calibration: Rows, judge: Judge, methods: Sequence[str], contest: Contest
+) -> tuple[dict[str, CalibratedConfidences], dict[str, str]]:
+    """By method, the rows to score as calibrated by a fit to others; and why other methods could not be fitted."""
+    done, failures, spread = {}, dict[str, str](), fit_spread(calibration)
     for name in methods:
         try:
-            fits[name] = fit_calibrator(name, rows, options).calibrator
+            fit, groups = _fit(name, calibration, contest)
         except BpmError as error:
             failures[name] = error.message
-    return fits, failures
+            continue
+        done[name] = judge.confidences(fit, spread if fit.spreads else None, groups)
+    return done, failures
+
+
+def _fit(name: str, rows: Rows, contest: Contest) -> tuple[Calibrator, GroupCalibrators | None]:
+    """A calibrator, and those of groups."""
+    if contest.grouping is None:
+        return fit_calibrator(name, rows, contest.fit).calibrator, None
+    found = fit_groups(name, rows, contest.fit, contest.grouping)
+    members = {group: part.calibrator for group, part in found.fits.items()}
+    return found.pooled.calibrator, GroupCalibrators(contest.grouping, members)
 
 
 def _fit_and_score(calibration: Rows, judge: Judge, contest: Contest, role: str) -> Outcome:
     methods, _ = applicable(contest.methods, calibration, judge.rows)
-    fits, failures = _fit(calibration, methods, contest.fit)
-    spread = fit_spread(calibration)
-    calibrated = {name: judge.confidences(fit, spread if fit.spreads else None) for name, fit in fits.items()}
+    calibrated, failures = _calibrated(calibration, judge, methods, contest)
     scores = {name: c.scores(contest.names, contest.fit.metrics) for name, c in calibrated.items()}
     return Outcome(role, calibration.n, judge.rows.n, scores, failures)
 

@@ -13,11 +13,13 @@ import numpy as np
 
 from bpmcli.core.calibrators.base import LEAST, Calibrator, DistributionCalibrator
 from bpmcli.core.calibrators.distributions import TRACE
+from bpmcli.core.calibrators.grouped import GroupCalibrators
 from bpmcli.core.calibrators.spread import IN_PROPORTION, Spread
+from bpmcli.core.curves.families import Pair
 from bpmcli.core.data.log_odds import reduce_logits
 from bpmcli.core.data.names import known_name
 from bpmcli.core.data.rows import EVENT, Rows
-from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, sample_from_log_odds, sigmoid
+from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, Sample, sample_from_log_odds, sigmoid
 from bpmcli.core.metrics import MetricOptions, calibration_errors, measure
 from bpmcli.core.metrics.whole import whole_losses
 from bpmcli.errors import DataError
@@ -70,7 +72,9 @@ class Judge(NamedTuple):
 
     rows: Rows
 
-    def confidences(self, calibrator: Calibrator, spread: Spread | None = None) -> CalibratedConfidences:
+    def confidences(
+        self, calibrator: Calibrator, spread: Spread | None = None, groups: GroupCalibrators | None = None
+    ) -> CalibratedConfidences:
         """The calibrated probability of the class that the model predicted, row by row.
 
         A calibrator that puts another class on top is still scored on the model's class, so all calibrators answer
@@ -79,7 +83,7 @@ class Judge(NamedTuple):
         rows = self.rows
         if rows.target == EVENT or not isinstance(calibrator, DistributionCalibrator):
             spread = spread or IN_PROPORTION
-            g, miss = calibrator.probabilities_within(rows.log_odds, max(spread.floor, LEAST))
+            g, miss = self._mapped(calibrator, groups, max(spread.floor, LEAST))
             if rows.logits is None or rows.predictions is None or rows.target == EVENT:
                 return CalibratedConfidences(rows, g, miss, None)
             probs = spread.distributions(g, miss, rows.logits, rows.predictions)
@@ -105,6 +109,16 @@ class Judge(NamedTuple):
                 x[changed] = np.clip(own - np.log(np.exp(others).sum(axis=1)), -LOG_ODDS_LIMIT, LOG_ODDS_LIMIT)
         return CalibratedConfidences(rows, sigmoid(x), sigmoid(-x), kept, *_whole_losses(log_probs, rows))
 
+    def _mapped(self, calibrator: Calibrator, groups: GroupCalibrators | None, least: float) -> Pair:
+        """(g, 1 − g) of every row by the calibrator of its group, or by the one for all rows."""
+        x = self.rows.log_odds
+        if groups is None:
+            return calibrator.probabilities_within(x, least)
+        g, miss = np.empty(x.size), np.empty(x.size)
+        for name, at in groups.split(self.rows):
+            g[at], miss[at] = groups.members.get(name, calibrator).probabilities_within(x[at], least)
+        return g, miss
+
 
 class CalibratedConfidences(NamedTuple):
     """Calibrated confidences of rows, with their complements."""
@@ -120,7 +134,10 @@ class CalibratedConfidences(NamedTuple):
     def take(self, index: np.ndarray) -> CalibratedConfidences:
         """The chosen rows."""
         kept = None if self.kept is None else self.kept[index]
-        bare = Rows(self.rows.log_odds[index], self.rows.hits[index], _pick(self.rows.weights, index))
+        clusters = None if self.rows.clusters is None else self.rows.clusters.take(index)
+        bare = Rows(
+            self.rows.log_odds[index], self.rows.hits[index], _pick(self.rows.weights, index), clusters=clusters
+        )
         whole = _pick(self.nll_all, index), _pick(self.brier_all, index)
         return CalibratedConfidences(bare, self.g[index], self.miss[index], kept, *whole)
 
@@ -135,8 +152,17 @@ class CalibratedConfidences(NamedTuple):
         with np.errstate(divide="ignore"):
             x = np.clip(np.log(self.g) - np.log(self.miss), -LOG_ODDS_LIMIT, LOG_ODDS_LIMIT)
         metrics = [name for name in wanted if name not in own]
-        measured = measure(sample_from_log_odds(x, rows.hits, rows.weights), metrics, options) if metrics else {}
+        measured = measure(_sample(x, rows), metrics, options) if metrics else {}
         return {name: own[name] if name in own else measured[name].value for name in wanted}
+
+
+def _sample(x: Floats, rows: Rows) -> Sample:
+    """The rows with these log-odds; as few rows as they are worth if they are not independent, as in `metrics`."""
+    if rows.clusters is None or rows.clusters.used().size == rows.n:
+        return sample_from_log_odds(x, rows.hits, rows.weights)
+    from bpmcli.core.metrics.clusters import clustered
+
+    return clustered(rows._replace(log_odds=x))[0]
 
 
 def _whole_losses(log_probs: Floats, rows: Rows) -> tuple[Floats, Floats] | tuple[None, None]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpmcli.core.data.log_odds import CHUNK_VALUES, reduce_logits, reduce_probs
-from bpmcli.core.data.row_order import row_hashes
+from bpmcli.core.data.rows import row_hashes
 from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, Ints
 from bpmcli.record import Record
 

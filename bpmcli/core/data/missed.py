@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bpmcli.core.data.row_order import row_hashes
+from bpmcli.core.data.rows import row_hashes
 from bpmcli.core.data.sample import Floats, Ints
 
 MOST_VALUES = 4_000_000

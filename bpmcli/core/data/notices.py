@@ -19,7 +19,7 @@ TEXTS: dict[str, tuple[str, str]] = {
         "",
     ),
     "saturated": (
-        "{count} {confidences} {are} exactly 0 or 1 in float64; their log-odds were clipped",
+        "{count} {values} {are} exactly 0 or 1 in float64; {their} log-odds were clipped",
         "give logits, which still differ (or the probabilities of all classes, if these are bare confidences)",
     ),
     "classes-unchecked": (
@@ -41,6 +41,11 @@ TEXTS: dict[str, tuple[str, str]] = {
     "got-worse": (
         "the calibration error of these rows is larger after calibration than before",
         "were the parameters fitted to another model? fit new ones to rows of this model",
+    ),
+    "error-left": (
+        "these rows are still miscalibrated after calibration",
+        "bpmcli compare calibrators --calibration FILE --evaluation FILE shows whether another method does better; "
+        "if none does, fit on rows that are more like these",
     ),
     "no-header": (
         "the file has no header; its columns are called {first} to {last}",
@@ -95,7 +100,7 @@ TEXTS: dict[str, tuple[str, str]] = {
         "fit on rows with both outcomes",
     ),
     "density-empirical": (
-        "no Beta distribution has the mean and variance of these confidences (the variance {variance}); "
+        "no Beta distribution has the mean and variance of these scores (the variance {variance}); "
         "tce-bpm uses the "
         "empirical distribution",
         "choose it yourself with --density empirical",
@@ -113,13 +118,13 @@ TEXTS: dict[str, tuple[str, str]] = {
         "",
     ),
     "rates-moved": (
-        "{count} of {total} {what} ({rows} rows) are all correct or all wrong: accuracies of 0 and 1 were shrunk by "
+        "{count} of {total} {what} ({rows} rows) have only one outcome: observed rates of 0 and 1 were shrunk by "
         "1/(rows + 2)",
         "",
     ),
     "constant-confidence": (
-        "all confidences are equal, so the curve is known at that confidence only",
-        "fit on rows with different confidences",
+        "all rows have the same score, so the curve is known there only",
+        "fit on rows with different scores",
     ),
     "temperature-saturated": (
         "{count} {rows_} {have} probabilities of exactly 0, whose logits are lost: the temperature is biased, and "
@@ -190,7 +195,7 @@ TEXTS: dict[str, tuple[str, str]] = {
         "--exact keeps all rows in memory (about 100 bytes each)",
     ),
     "distinct-kept": (
-        "{rows} rows were reduced to their {cells} distinct confidences, without loss{capped}",
+        "{rows} rows were reduced to their {cells} distinct values, without loss{capped}",
         "",
     ),
 }
@@ -203,7 +208,6 @@ MANY = {
     "rows_": "rows",
     "values": "values",
     "arrays": "arrays",
-    "confidences": "confidences",
     "are": "are",
     "have": "have",
     "were": "were",
@@ -214,7 +218,6 @@ ONE = {
     "rows_": "row",
     "values": "value",
     "arrays": "array",
-    "confidences": "confidence",
     "are": "is",
     "have": "has",
     "were": "was",

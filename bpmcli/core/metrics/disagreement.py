@@ -25,6 +25,7 @@ import numpy as np
 from bpmcli.core.data.sample import Sample
 from bpmcli.core.metrics.registry import METRICS, MetricOptions, measure
 from bpmcli.core.metrics.verdict import verdict
+from bpmcli.core.metrics.verdict_words import EVENT
 
 ROWS_PER_TIE = 10
 """With at least this many rows per distinct confidence, most rows count as tied."""
@@ -46,6 +47,15 @@ CUT_TIES = ("ece", "ece-sweep")
 """Metrics whose bins may cut through rows of the same confidence."""
 
 
+EVENT_WORDS = {
+    "over- and under-confidence": "probabilities that are too high and too low",
+    "at neighbouring confidences": "beside each other",
+    "confidences": "probabilities",
+    "confidence": "probability",
+}
+"""Words of a sentence about the predicted class, and those about an event; the longest come first."""
+
+
 def answer(sample: Sample, target: str, measured: dict[str, Any], options: MetricOptions) -> dict[str, Any]:
     """The verdict and the sentences about metrics that disagree with it, as a record holds them.
 
@@ -56,12 +66,17 @@ def answer(sample: Sample, target: str, measured: dict[str, Any], options: Metri
         return {"verdict": found._asdict()}
     measured["tce"] |= {"low": found.low, "high": found.high, "level": found.level}
     values = {name: one["value"] for name, one in measured.items()}
-    sentences = disagreements(sample, values, found.low, found.high, options)
+    sentences = disagreements(sample, values, found.low, found.high, options, target)
     return {"verdict": found._asdict(), "disagreements": sentences}
 
 
 def disagreements(
-    sample: Sample, values: Mapping[str, float | None], low: float, high: float, options: MetricOptions
+    sample: Sample,
+    values: Mapping[str, float | None],
+    low: float,
+    high: float,
+    options: MetricOptions,
+    target: str = "top-label",
 ) -> list[str]:
     """One sentence for each metric whose value lies outside the interval of `tce` for a known reason.
 
@@ -69,13 +84,21 @@ def disagreements(
     """
     known = {name: value for name, value in values.items() if value is not None}
     outside = {name: value for name, value in known.items() if not low - VISIBLE < value < high + VISIBLE}
-    return [
+    sentences = [
         *_tce_bpm(sample, outside, low, high, options),
         *_ks(outside, low),
         *_noise(outside, values, high),
         *_debiased_too(sample, outside, high, options),
         *_cancelled(sample, outside, low),
     ]
+    return [_of_event(sentence) for sentence in sentences] if target == EVENT else sentences
+
+
+def _of_event(sentence: str) -> str:
+    """The sentence about the probabilities of an event, which is neither confident nor correct."""
+    for words, other in EVENT_WORDS.items():
+        sentence = sentence.replace(words, other)
+    return sentence
 
 
 def _tce_bpm(

@@ -30,17 +30,17 @@ def short_title(name: str, crossing: float | None, target: str) -> str:
 def in_brief(found: Verdict, rows: float, target: str = "top-label") -> str:
     """The verdict in half a sentence, for saying two of them side by side."""
     opening = _opening(found, rows, target)
-    return f"{opening[0].lower()}{opening[1:]}; it {_means(found, target)}; calibration error (tce) {_error(found)}"
+    return f"{opening[0].lower()}{opening[1:]}; it {_means(found, target)}; calibration error (tce) {points(found)}"
 
 
 def whole_sentence(v: Verdict, rows: float, target: str) -> str:
     """The verdict as two or three plain sentences."""
     joint = ". It" if v.name == "too-few-rows" else ": it"
     sentence = (
-        f"{_opening(v, rows, target)}{joint} {_means(v, target)}. Calibration error (tce) {_error(v)}; a perfectly "
+        f"{_opening(v, rows, target)}{joint} {_means(v, target)}. Calibration error (tce) {points(v)}; a perfectly "
         f"calibrated model would score about {_small(v.noise_floor, _decimals(v.low, v.high))}."
     )
-    return sentence if v.where is None else f"{sentence} {_place(v.where)}"
+    return sentence if v.where is None else f"{sentence} {_place(v.where, target)}"
 
 
 def _opening(v: Verdict, rows: float, target: str) -> str:
@@ -68,7 +68,7 @@ def _means(v: Verdict, target: str) -> str:
     return f"says {_percent(v.says)} % and is right {_percent(v.right)} % of the time"
 
 
-def _error(v: Verdict) -> str:
+def points(v: Verdict) -> str:
     """The error and its interval in percentage points, all with the same number of decimals."""
     decimals = _decimals(v.low, v.high)
     value, low, high = (f"{100 * error:.{decimals}f}" for error in (v.tce, v.low, v.high))
@@ -92,9 +92,10 @@ def _small(error: float, decimals: int) -> str:
     return f"{100 * error:.{decimals}f}" if 100 * error >= 10.0**-decimals / 2 else "0"
 
 
-def _place(where: Mapping[str, Any]) -> str:
+def _place(where: Mapping[str, Any], target: str) -> str:
+    what = "probability" if target == EVENT else "confidence"
     first, last = short_confidence(where["from"]), short_confidence(where["to"])
-    place = f"at confidence {first}" if first == last else f"between confidence {first} and {last}"
+    place = f"at {what} {first}" if first == last else f"between {what} {first} and {last}"
     if where["rows"] == 1.0 and first == last:
         return f"All rows are {place}."
     share = "Half" if where["share"] < 0.525 else f"{_percent(where['share'])} %"

@@ -29,7 +29,7 @@ class CsvReader(TextReader):
 
     distinct: ClassVar[bool] = False
     from_disk: ClassVar[bool] = False
-    _hex: set[str] | None = None
+    _exact: dict[str, Any] | None = None
     delimiter: ClassVar[str] = ","
     _dialect: Dialect | None = None
 
@@ -48,12 +48,13 @@ class CsvReader(TextReader):
 
     @contextmanager
     def _open(
-        self, names: list[str] | None, numeric: Sequence[str], texts: Sequence[str], whole: bool = False
-    ) -> Iterator[Any]:
+        self, names: list[str] | None, numeric: Sequence[str], texts: Sequence[str], whole: bool = False,
+        exact: dict[str, Any] | None = None,
+    ) -> Iterator[Any]:  # fmt: skip
         import pyarrow as pa
         from pyarrow import csv
 
-        types = {name: pa.float64() for name in numeric} | {name: pa.string() for name in texts}
+        types = {name: pa.float64() for name in numeric} | {name: pa.string() for name in texts} | (exact or {})
         # "NA" is a missing number, but among text it may be Namibia.
         convert = csv.ConvertOptions(
             include_columns=names, column_types=types, strings_can_be_null=False, quoted_strings_can_be_null=False,
@@ -135,12 +136,16 @@ class CsvReader(TextReader):
 
     def record_batches(self, names: list[str] | None, numeric: Sequence[str]) -> Iterator[Any]:
         numbers = set(numeric)
-        texts = [c for c in (names or self.columns) if c not in numbers and self._is_text(c, names is None)]
+        others = [name for name in (names or self.columns) if name not in numbers]
         percent = [name for name in numeric if self._is_percent(name)]
         lists = self._lists(names or self.columns)
+        writer = writer_for(self.written_as) if names is None else None
+        typed = names is None and not (writer is not None and writer.keeps_text)
+        texts = [] if typed else [name for name in others if self._is_text(name, names is None)]
+        exact = self._exact_types([name for name in others if name not in lists]) if typed else {}
         numbers -= {*percent, *lists}
         start = 0
-        with self._open(names, sorted(numbers), [*texts, *percent, *lists], whole=True) as reader:
+        with self._open(names, sorted(numbers), [*texts, *percent, *lists], whole=True, exact=exact) as reader:
             for record in reader:
                 if record.num_rows:
                     yield self._with_lists(record, [name for name in lists if name in (names or numeric)], start)
@@ -160,16 +165,13 @@ class CsvReader(TextReader):
         return as_lists(record, names, start)
 
     def _is_text(self, name: str, passed: bool) -> bool:
-        """Columns that stay text: columns that are written as text again, dates and times, and hexadecimal numbers."""
+        """Columns that stay text: columns that are written as text again, names of groups, dates and times."""
         import pyarrow as pa
 
         kind = self.fields[name].type
-        writer = writer_for(self.written_as) if passed else None
-        if writer is not None and writer.keeps_text:
+        if passed:
             return self.dialect.decimal == "." or not pa.types.is_floating(kind)
-        if passed and pa.types.is_integer(kind):
-            return name in self._hexadecimal()
-        return bool(pa.types.is_temporal(kind) or pa.types.is_binary(kind))
+        return bool(name == self.group or pa.types.is_temporal(kind) or pa.types.is_binary(kind))
 
     def _is_percent(self, name: str) -> bool:
         """Whether a column of text begins with a value such as 90%."""
@@ -181,31 +183,22 @@ class CsvReader(TextReader):
             first = next(iter(reader), None)
         return bool(first is not None and first.num_rows and str(first.column(0)[0].as_py()).strip().endswith("%"))
 
-    def _hexadecimal(self) -> set[str]:
-        """Columns with values such as 0x10, which pyarrow takes for 16."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
+    def _exact_types(self, names: Sequence[str]) -> dict[str, Any]:
+        """The types of columns that are carried along to a format with types, by all their rows."""
+        from bpmcli.io.formats.csv_types import exact_types
 
-        if self._hex is None:
-            self._hex = set()
-            with self.stream() as raw:
-                suspicious = any(b"0x" in block or b"0X" in block for block in iter(lambda: raw.read(1 << 22), b""))
-            whole = [name for name, field in self.fields.items() if pa.types.is_integer(field.type)]
-            if suspicious and whole:
-                with self._open(whole, (), whole) as reader:
-                    for record in reader:
-                        for name, column in zip(whole, record.columns, strict=True):
-                            if pc.any(pc.match_substring(column, "x", ignore_case=True)).as_py():
-                                self._hex.add(name)
-        return self._hex
+        if self._exact is None or not set(names) <= set(self._exact):
+            import pyarrow as pa
 
-    def whole_numbers(self, name: str) -> Iterator[str]:
-        import pyarrow.compute as pc
-
-        with self._open([name], (), [name]) as reader:
-            for record in reader:
-                long = pc.match_substring_regex(record.column(0), r"^\s*[+-]?\d{16,300}\s*$")
-                yield from record.column(0).filter(long).to_pylist()
+            # A column with other text among its first rows stays text, whatever follows.
+            kinds = {name: self.fields[name].type for name in names}
+            asked = [name for name, kind in kinds.items() if pa.types.is_primitive(kind) or pa.types.is_null(kind)]
+            asked = [name for name in asked if not pa.types.is_temporal(kinds[name])]
+            self._exact = dict.fromkeys(names, pa.string())
+            if asked:
+                with self._open(asked, (), asked) as reader:
+                    self._exact |= exact_types(asked, reader, self.dialect.decimal)
+        return self._exact
 
     @classmethod
     def written(cls, path: str) -> tuple[list[str], int]:

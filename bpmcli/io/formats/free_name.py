@@ -15,7 +15,7 @@ def free_name(path: str, suffix: str) -> str:
 
 def as_utf8(path: str) -> str:
     """The hint for text in another encoding, which is most often Latin-1."""
-    from bpmcli.io.streams import unfinished
+    from bpmcli.io.opening import unfinished
 
     if path in unfinished:  # the copy of a pipe
         return "save it as UTF-8: pipe it through iconv -f latin1 -t utf-8"

@@ -91,6 +91,9 @@ class Reader:
     written_as: str = ""
     """The suffix of the output that the columns are written to, if any: a reader may then keep text as it is."""
 
+    group: str | None = None
+    """The column that names a row's group, if any: 007 is a name there, and not the number 7."""
+
     def __init__(self, path: str) -> None:
         self.path = path
         self.columns: dict[str, ColumnInfo] = {}

@@ -148,11 +148,15 @@ def _validate(name: str, column: Any) -> None:
 def column_batch(
     by_name: Mapping[str, Any], n: int, start: int, names: Sequence[str], numbers: set[str]
 ) -> ColumnBatch:
+    import pyarrow as pa
+
     columns: dict[str, Array | Lists | Categorical] = {}
     missing: Array | None = None
     nulls: dict[str, Array] = {}
     for name in names:
         column = by_name[name]
+        if name in numbers and pa.types.is_dictionary(column.type) and is_text(column.type.value_type):
+            column = column.dictionary_decode()
         if name in numbers and is_text(column.type):
             column = _as_numbers(name, column, start)
         columns[name], null = _from_arrow(name, column)

@@ -12,11 +12,12 @@ from bpmcli.core.calibrators import fit_calibrator
 from bpmcli.core.calibrators.averaged_matrix import AveragedMatrix
 from bpmcli.core.calibrators.linear.components import FULL_CLASSES, precisions
 from bpmcli.core.calibrators.linear.floor import Start, fit_start
-from bpmcli.core.calibrators.linear.forms import FUNCTIONS, Chunk, Chunks, Form, shapes_of
+from bpmcli.core.calibrators.linear.forms import FUNCTIONS, Chunk, Chunks, Form, shapes_of, softmax
 from bpmcli.core.calibrators.linear.likelihood import Likelihood
 from bpmcli.core.calibrators.linear.minimum import Preconditioner, lbfgs, minimise_penalised
 from bpmcli.core.calibrators.linear.stack import folds_of, prior_counts, stack_weights
-from bpmcli.core.calibrators.linear.table import LOWEST, TrainingRows
+from bpmcli.core.calibrators.linear.table import LOWEST, TrainingRows, log_probabilities
+from bpmcli.core.calibrators.structured import StructuredVector
 from bpmcli.core.data.log_odds import log_softmax, reduce_logits
 from bpmcli.core.data.rows import Rows
 from bpmcli.errors import DataError
@@ -278,3 +279,18 @@ def test_parameters_that_do_not_fit_together_are_refused(change, said):
     parameters = fit_calibrator("averaged-matrix", calibrated(200, 3, 0)).calibrator.parameters()
     with pytest.raises(DataError, match=said):
         AveragedMatrix.from_parameters(parameters | change)
+
+
+@pytest.mark.parametrize("lowest", [-5.0, -80.0, -500.0])
+def test_a_constant_in_every_row_is_skipped_without_a_change(lowest: float) -> None:
+    """Where scores need not be normalised first, the result is that of normalised scores, also near the smallest."""
+    logits = np.random.default_rng(0).normal(size=(50, 3)) + 1000.0
+    logits[:, 0] += lowest
+    table = ((0.2, -0.1, 0.0, 0.3, 0.1, 0.0, 0.02), (0.0, 0.1, 0.1, 0.0, 0.2, 0.1, 0.0), (0.0,) * 7)
+    for unchanged in (0.0, 0.25):
+        own = AveragedMatrix(0.0, 6.0, 1e-9, unchanged, 0.25, 0.75 - unchanged, table)
+        with_normalised = np.log(own.probabilities(log_probabilities(logits))).T
+        assert own.log_probabilities(logits) == pytest.approx(with_normalised, rel=1e-10)
+    structured = StructuredVector(6.0, 1e-9, (1.2, 0.9, 1.0), (0.1, 0.0, -0.1))
+    z = np.array([[1.2], [0.9], [1.0]]) * structured.prepared(log_probabilities(logits)) + [[0.1], [0.0], [-0.1]]
+    assert structured.log_probabilities(logits) == pytest.approx(np.log(softmax(z)[0]).T, rel=1e-10)

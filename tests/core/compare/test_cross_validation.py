@@ -21,10 +21,10 @@ from bpmcli.core.compare.cross_validation import (
     applicable,
     compare_once,
     cross_validate,
-    fold_numbers,
     learn,
     shared_rows,
 )
+from bpmcli.core.compare.folds import fold_numbers
 from bpmcli.core.compare.score_table import BEST, CLOSE, CalibratorScore, ranks, table
 from bpmcli.core.compare.scores import Judge, loss, score_names
 from bpmcli.core.data.log_odds import reduce_logits

@@ -217,14 +217,15 @@ def test_sentences():
 
 
 def test_places():
-    def place(**changed: Any) -> str:
-        return words_of._place(WHERE._replace(**changed).asdict())
+    def place(target: str = "top-label", **changed: Any) -> str:
+        return words_of._place(WHERE._replace(**changed).asdict(), target)
 
     assert "Half of the error is at confidence 0.6, where" in place(high=0.6)
     assert place(share=0.52).startswith("Half of")
     assert place(share=0.525).startswith("52.5 % of")
     assert place(high=0.6, share=1.0, rows=1.0) == "All rows are at confidence 0.6."
-    assert place(share=1.0, rows=1.0).startswith("100.0 % of the error is between")
+    assert place(share=1.0, rows=1.0).startswith("100.0 % of the error is between confidence 0.6 and 0.8")
+    assert place("event").startswith("Half of the error is between probability 0.6 and 0.8")
 
 
 @pytest.mark.parametrize(
@@ -250,7 +251,7 @@ def test_percentages_differ_from_0_and_100(share, shown):
     ],
 )
 def test_the_error_and_its_limits_have_the_same_number_of_decimals(tce, low, high, shown):
-    assert words_of._error(made(tce=tce, low=low, high=high)) == shown
+    assert words_of.points(made(tce=tce, low=low, high=high)) == shown
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,6 +23,9 @@ of 10,000/√n, without which separable classes would have no finite best parame
 @dataclass(frozen=True)
 class Affine(DistributionCalibrator):
     """The map with a diagonal `slopes` or a full `matrix` (subclasses have one of them), and `shifts`."""
+
+    any_constant: ClassVar[bool] = False
+    """Whether `prepared` is the same if a constant is added to all classes of a row."""
 
     @cached_property
     def _map(self) -> tuple[Floats, Floats]:
@@ -50,7 +53,7 @@ class Affine(DistributionCalibrator):
             z += shifts[:, None]
             return np.maximum(softmax(z)[0], LEAST)
 
-        return mapped(logits, probabilities)
+        return mapped(logits, probabilities, self.any_constant)
 
 
 def fit_affine(table: TrainingRows, form: Form, tau: Floats) -> tuple[Floats, Floats, dict[str, Any]]:

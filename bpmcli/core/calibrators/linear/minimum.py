@@ -94,10 +94,11 @@ def _inverses(factors: Floats) -> Floats:
     """Inverses of lower triangular matrices: by LAPACK one by one if they are large, otherwise all at once."""
     from scipy.linalg.lapack import dtrtri
 
-    large = factors.shape[1] >= TRIANGULAR
-    found: Floats = (
-        np.stack([dtrtri(factor, lower=1)[0] for factor in factors]) if large else np.asarray(np.linalg.inv(factors))
-    )
+    if factors.shape[1] < TRIANGULAR:
+        return np.asarray(np.linalg.inv(factors), dtype=np.float64)
+    found: Floats = factors.copy()
+    for one in found:
+        dtrtri(one.T, lower=0, overwrite_c=1)  # in place: the transposed view has LAPACK's order
     return found
 
 

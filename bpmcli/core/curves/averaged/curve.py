@@ -161,11 +161,11 @@ class AveragedCurve(Record):
         """Weight by end: free (""), ceiling, floor."""
         return _grouped((c.end for c in self.components), self.weights)
 
-    def explain(self, sample: Sample) -> str:
-        """The curve in a sentence, over the confidences of a sample."""
+    def explain(self, sample: Sample, event: bool = False) -> str:
+        """The curve in a sentence, over the confidences of a sample (`event`: the probabilities of an event)."""
         from bpmcli.core.curves.averaged.explain import explain
 
-        return explain(self, sample)
+        return explain(self, sample, event)
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{shape} {100 * weight:.0f} %" for shape, weight in self.shape_weights.items())

@@ -42,12 +42,12 @@ NAMES = {
 }
 
 
-def explain(curve: AveragedCurve, sample: Sample) -> str:
+def explain(curve: AveragedCurve, sample: Sample, event: bool = False) -> str:
     """For example: over-confident above 0.62 (by up to 0.08), ceiling 0.97; shape of the curve: a power of s (…).
 
     Ranges are those of the inner 99 % of the rows.
     """
-    parts = _directions(curve, sample) + _flats(curve, sample)
+    parts = _directions(curve, sample, event) + _flats(curve, sample, event)
     for end, level in _ends(curve).items():
         if curve.end_weights.get(end, 0.0) > 0.5:
             parts.append(f"{end} {level:.3g}")
@@ -76,7 +76,7 @@ def _ends(curve: AveragedCurve) -> dict[str, float]:
     return {"floor": float(g[0]), "ceiling": float(g[1])}
 
 
-def _directions(curve: AveragedCurve, sample: Sample) -> list[str]:
+def _directions(curve: AveragedCurve, sample: Sample, event: bool) -> list[str]:
     """Ranges of confidence, within the inner 99 % of the rows, where g is noticeably and clearly below or above s."""
     low, high = np.interp([0.005 * sample.n, 0.995 * sample.n], sample.mass_before[1:], sample.confidences)
     s = np.unique(np.linspace(low, high, POINTS))
@@ -95,7 +95,7 @@ def _directions(curve: AveragedCurve, sample: Sample) -> list[str]:
         # A range lasts until the direction changes.
         joins = bool(runs) and side[runs[-1][0]] == side[first]
         runs[-1:] = [(runs[-1][0], end - 1)] if joins else [*runs[-1:], (first, end - 1)]
-    found = [_run(s, gap, first, last, last == runs[-1][1]) for first, last in runs]
+    found = [_run(s, gap, first, last, last == runs[-1][1], event) for first, last in runs]
     return found or ["calibrated as far as these rows can tell"]
 
 
@@ -107,7 +107,7 @@ def _gains(curve: AveragedCurve, sample: Sample) -> Floats:
     return gains * (sample.effective_n / sample.n)
 
 
-def _flats(curve: AveragedCurve, sample: Sample) -> list[str]:
+def _flats(curve: AveragedCurve, sample: Sample, event: bool) -> list[str]:
     """Where the curve is held flat because accuracy falls, if the rows there make that clear."""
     x = np.clip(sample.log_odds, -BARE_LIMIT, BARE_LIMIT)
     parts = []
@@ -119,11 +119,13 @@ def _flats(curve: AveragedCurve, sample: Sample) -> list[str]:
         if gain * sample.effective_n / sample.n > SURE and np.ptp(g) > NOTICEABLE:
             first, last = (short_confidence(sample.confidences[there][i]) for i in (0, -1))
             parts += [f"{first} to {last}"] if first != last else []
-    return [f"held flat from {' and from '.join(parts)}, within which accuracy falls"] if parts else []
+    rate = "the event rate" if event else "accuracy"
+    return [f"held flat from {' and from '.join(parts)}, within which {rate} falls"] if parts else []
 
 
-def _run(s: Floats, gap: Floats, first: int, last: int, final: bool) -> str:
-    word = "under" if gap[first] > 0 else "over"
+def _run(s: Floats, gap: Floats, first: int, last: int, final: bool, event: bool) -> str:
+    over, under = ("too high", "too low") if event else ("over-confident", "under-confident")
+    word = under if gap[first] > 0 else over
     # Near 1 every curve is close to the diagonal.
     to_top = final and (last == s.size - 1 or s[last] > NEAR_ONE)
     if first == 0 and to_top:
@@ -134,7 +136,7 @@ def _run(s: Floats, gap: Floats, first: int, last: int, final: bool) -> str:
         where = f"below {short_confidence(s[last])}"
     else:
         where = f"from {short_confidence(s[first])} to {short_confidence(s[last])}"
-    return f"{word}-confident {where} (by up to {np.abs(gap[first : last + 1]).max():.2g})"
+    return f"{word} {where} (by up to {np.abs(gap[first : last + 1]).max():.2g})"
 
 
 def short_confidence(s: float) -> str:
