@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -72,6 +74,11 @@ def _from_curve(text: str, density: EmpiricalDensity | None) -> AnyTruth:
     )
 
 
+def _to_eight_digits(content: Any) -> str:
+    """The content as JSON. Further digits differ between processors, and all random draws would differ with them."""
+    return json.dumps(json.loads(json.dumps(content), parse_float=lambda digits: f"{float(digits):.8g}"))
+
+
 def _from_params(path: str, density: EmpiricalDensity | None) -> AnyTruth:
     """The fitted curve, under the Beta density that was fitted with it."""
     params = load_params(path)
@@ -82,11 +89,11 @@ def _from_params(path: str, density: EmpiricalDensity | None) -> AnyTruth:
         )
     if params.groups is not None:
         raise DataError(f"{path}: holds a calibrator per group; a truth is one curve", "fit without --by")
-    identity = f"sha256:{checksum(path)}"
+    fitted = (params.document.get("fit") or {}).get("density")
+    identity = _to_eight_digits([params.method, params.document["parameters"], fitted])
     if density is not None:
         return Truth(path, params.calibrator, density, identity)
     try:
-        fitted = params.document["fit"]["density"]
         beta = BetaDensity(float(fitted["a1"]), float(fitted["a2"]))
     except (KeyError, TypeError, ValueError):
         raise DataError(

@@ -111,6 +111,21 @@ def test_a_fitted_curve_as_the_truth(run: Run) -> None:
     assert found["truths"][0]["beta"] == [fitted["fit"]["density"]["a1"], fitted["fit"]["density"]["a2"]]
 
 
+def test_draws_depend_on_eight_digits_of_a_curve_and_not_on_its_file(run: Run) -> None:
+    """The last digits of a fit differ between processors."""
+    run("fit", SAMPLE_DATA / "digits_val.npz", "-o", "first.json")
+    fitted = json.loads(Path("first.json").read_text())
+
+    def scores(factor: float, name: str) -> Any:
+        changed = {**fitted, "parameters": {k: v * factor for k, v in fitted["parameters"].items()}, "notices": [name]}
+        Path(name).write_text(json.dumps(changed))
+        found = document(run, "compare", "metrics", "--truth", name, "-n", "300", "--runs", 2, "-m", "ece")
+        return [score["mean"] for score in found["scores"]]
+
+    assert scores(1 + 1e-13, "near.json") == pytest.approx(scores(1, "same.json"), abs=1e-9)
+    assert scores(1 + 1e-5, "other.json") != pytest.approx(scores(1, "same.json"), abs=1e-9)
+
+
 def test_the_confidences_of_a_file_as_the_density(run: Run) -> None:
     data = SAMPLE_DATA / "digits_test.npz"
     run("fit", data, "-o", "iso.json", "--method", "isotonic")

@@ -42,7 +42,7 @@ class Truth(Generic[D_co]):
     curve: TrueCurve
     density: D_co
     identity: str = ""
-    """For a truth from a file: its checksum, on which the random draws depend instead of the file's name."""
+    """For a truth from a file: its content, on which the random draws depend instead of the file's name."""
 
     def tce(self, p: float = 1.0) -> float:
         """The exact true calibration error: an integral under a Beta density, a mean over the confidences of a file."""
