@@ -89,7 +89,7 @@ def _from_params(path: str, density: EmpiricalDensity | None) -> AnyTruth:
         )
     if params.groups is not None:
         raise DataError(f"{path}: holds a calibrator per group; a truth is one curve", "fit without --by")
-    fitted = (params.document.get("fit") or {}).get("density")
+    fitted: Any = (params.document.get("fit") or {}).get("density")
     identity = _to_eight_digits([params.method, params.document["parameters"], fitted])
     if density is not None:
         return Truth(path, params.calibrator, density, identity)
