@@ -12,6 +12,7 @@ from bpmcli import __version__
 from bpmcli.core.compare.score_table import BEST, CLOSE
 from bpmcli.core.data.rows import EVENT
 from bpmcli.core.metrics import METRICS
+from bpmcli.core.metrics.verdict_words import about_event
 from bpmcli.errors import UsageError
 from bpmcli.report.svg import diagram
 from bpmcli.tasks.report import IDENTITY, Examined, log_losses
@@ -171,13 +172,9 @@ def gain(losses: Mapping[str, float | None], errors: tuple[float, float] | None 
 
 
 def meaning(name: str, event: bool) -> str:
-    """What a metric is; of an event, in terms of probabilities and the event rate."""
+    """What a metric measures, in terms of probabilities and the event rate for an event."""
     summary = METRICS[name].summary
-    if not event:
-        return summary
-    for word, other in (("accuracies", "event rates"), ("accuracy", "event rate"), ("confidence", "probability")):
-        summary = summary.replace(word, other)
-    return summary
+    return about_event(summary) if event else summary
 
 
 def percent(value: float | None, digits: int = 1) -> str:

@@ -122,7 +122,12 @@ def _notices(
         what = f"{len(unseen)} groups with no fitted calibrator"
         if len(unseen) == 1:
             what = "a group with no fitted calibrator"
-        yield notice("groups-unseen", count=sum(unseen.values()), what=what, names=_listed(sorted(unseen)))
+        yield notice(
+            "groups-unseen",
+            count=sum(unseen.values()),
+            what=what,
+            names=_listed([name or "no value" for name in sorted(unseen)]),
+        )
     if counts["in-sample"]:
         yield notice("in-sample")
     if judged is not None and (judged.worse or judged.left):

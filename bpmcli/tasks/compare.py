@@ -13,7 +13,6 @@ from bpmcli.core.compare.cross_validation import (
     applicable,
     compare_once,
     cross_validate,
-    has_unknown,
     learn,
     shared_rows,
 )
@@ -27,10 +26,10 @@ from bpmcli.io.readers import read_rows
 SHARED = 0.01
 """A notice is given if more than this share of the evaluation rows are also calibration rows."""
 
-
 NO_SCORES = "whole distributions need the scores of all classes, but there are only confidences"
+"""Why whole-distribution methods are left out."""
 UNKNOWN = "whole distributions need a true class in every row, but unknown rows (--unknown) have none"
-"""Why methods are left out."""
+"""Another reason why they are left out."""
 
 
 class FilePair(NamedTuple):
@@ -50,7 +49,7 @@ class RepeatResult(NamedTuple):
     outcomes: list[Outcome]
     rows: tuple[int, int]
     left_out: list[str]
-    """Methods that need the scores and labels of all classes, which the file lacks."""
+    """Methods that cannot be used, because they need the scores of all classes and a true class in every row."""
     notices: tuple[Notice, ...]
     why: str = ""
     """Why these methods were left out."""
@@ -92,7 +91,7 @@ class CompareCalibrators:
         if self.contest.sizes and min(self.contest.sizes) > calibration.n:
             raise DataError(f"{calibration.n} rows are fewer than the smallest calibration size")
         why = NO_SCORES
-        if has_unknown(calibration) or has_unknown(evaluation):
+        if calibration.has_unknown or evaluation.has_unknown:
             # Only confidences can be calibrated, as in `fit`.
             why, calibration, evaluation = UNKNOWN, calibration._replace(logits=None), evaluation._replace(logits=None)
         if not methods:

@@ -8,8 +8,8 @@ from typing import Any
 
 from bpmcli import __version__
 from bpmcli.core.calibrators import METHODS, FitOptions, fit_calibrator
+from bpmcli.core.calibrators.document import describe
 from bpmcli.core.calibrators.grouped import MARGINAL, Grouping, fit_groups
-from bpmcli.core.calibrators.registry import describe
 from bpmcli.core.calibrators.spread import Spread, fit_spread, floor_of
 from bpmcli.core.compare.before_after import before_after
 from bpmcli.core.compare.choice import AUTO, choose_method
@@ -52,7 +52,7 @@ class FitFile:
         self, origin: Mapping[str, Any], rows: Rows, notices: tuple[Notice, ...]
     ) -> tuple[dict[str, Any], tuple[Notice, ...]]:
         """The same for rows that are already read; `origin` names their files (`origin_of_rows`)."""
-        if rows.unknown is not None and rows.unknown.any():
+        if rows.has_unknown:
             rows = self._without_classes(rows)
         if self.method == AUTO:
             return self._chosen(origin, rows, notices)

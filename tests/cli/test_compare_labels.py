@@ -120,7 +120,7 @@ def test_an_item_is_held_out_as_a_whole() -> None:
     true = rows.hits.reshape(-1, 3).sum(axis=1)
     share = [true[numbers[:, 0] == fold].sum() for fold in range(4)]
     assert max(share) - min(share) <= 3  # items with few and many labels are spread evenly
-    with pytest.raises(DataError, match="40 rows are too few for 30 folds"):
+    with pytest.raises(DataError, match="40 items are too few for 30 folds"):
         row_folds(rows, 30, np.random.default_rng(0))
 
 

@@ -134,6 +134,17 @@ def fit_groups(method: str, rows: Rows, options: FitOptions, grouping: Grouping)
     return GroupFit(grouping, pooled, fits, {name: size for name, _, size in parts}, without)
 
 
+def fit_with_groups(
+    method: str, rows: Rows, options: FitOptions, grouping: Grouping | None
+) -> tuple[Calibrator, GroupCalibrators | None]:
+    """The calibrator of all rows and, if there is a grouping, the calibrators of its groups."""
+    if grouping is None:
+        return fit_calibrator(method, rows, options).calibrator, None
+    found = fit_groups(method, rows, options, grouping)
+    members = {name: fit.calibrator for name, fit in found.fits.items()}
+    return found.pooled.calibrator, GroupCalibrators(grouping, members)
+
+
 def load_groups(document: Mapping[str, Any], method: str) -> GroupCalibrators:
     """The inverse of `GroupFit.document`; raises a DataError that names the group if parameters are bad."""
     kind, column = document["kind"], document.get("column")

@@ -1,10 +1,10 @@
-"""The registry of calibration methods: what an entry holds, and how a method is fitted by its name and stored."""
+"""The registry of calibration methods: what an entry holds, and how a method is fitted by its name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +16,6 @@ from bpmcli.core.data.rows import EVENT, Rows, SummarisedRows
 from bpmcli.core.data.sample import Floats
 from bpmcli.core.metrics import MetricOptions
 from bpmcli.errors import DataError, UsageError
-
-if TYPE_CHECKING:
-    from bpmcli.core.calibrators.grouped import GroupFit
-    from bpmcli.core.calibrators.spread import Spread
 
 
 @dataclass(frozen=True)
@@ -134,38 +130,3 @@ def with_distributions(rows: Rows) -> Rows:
         return rows
     logits = np.stack([np.zeros(rows.n), rows.log_odds], axis=1)
     return rows._replace(logits=logits, labels=rows.hits.astype(np.int64), predictions=np.ones(rows.n, dtype=np.int64))
-
-
-def describe(
-    method: str,
-    fitted: Fitted,
-    rows: Rows,
-    groups: GroupFit | None = None,
-    spread: Spread | None = None,
-) -> dict[str, Any]:
-    """Parameters, what is known about the fit, and the rows it was made from, as JSON stores them."""
-    sample, classes = rows.sample, _classes(rows)
-    return {
-        "method": method,
-        "target": rows.target,
-        "parameters": fitted.calibrator.parameters(),
-        "fit": dict(fitted.report),
-        **({"spread": spread._asdict()} if spread else {}),
-        **({"grouping": groups.document()} if groups else {}),
-        "sample": {
-            "n": sample.n,
-            "accuracy": sample.accuracy,
-            "mean_confidence": sample.mean_confidence,
-            "weighted": sample.weighted,
-            **({"classes": classes} if classes else {}),
-        },
-        "notices": [str(n) for n in fitted.notices],
-    }
-
-
-def _classes(rows: Rows) -> int | None:
-    """The number of classes that the scores belong to, where it is known; an event has no classes."""
-    if rows.target == EVENT:
-        return None
-    known = rows.logits if rows.logits is not None else rows.missed.logits if rows.missed is not None else None
-    return None if known is None else known.shape[1]

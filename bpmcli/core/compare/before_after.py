@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bpmcli.core.calibrators.grouped import GroupCalibrators, Grouping, fit_groups
+from bpmcli.core.calibrators.grouped import Grouping, fit_with_groups
 from bpmcli.core.calibrators.recalibration import Recalibration
-from bpmcli.core.calibrators.registry import METHODS, FitOptions, fit_calibrator
+from bpmcli.core.calibrators.registry import METHODS, FitOptions
 from bpmcli.core.calibrators.spread import IN_PROPORTION, fit_spread
 from bpmcli.core.compare.folds import row_folds
 from bpmcli.core.data.rows import Rows, SummarisedRows, canonical_order
@@ -164,12 +164,7 @@ def _recalibrated(
 ) -> Floats:
     """Calibrated log-odds of the rows to judge, by a fit to the others."""
     train = rows.take(fit)
-    if grouping is None:
-        calibrator, groups = fit_calibrator(method, train, options).calibrator, None
-    else:
-        found = fit_groups(method, train, options, grouping)
-        calibrator = found.pooled.calibrator
-        groups = GroupCalibrators(grouping, {name: part.calibrator for name, part in found.fits.items()})
+    calibrator, groups = fit_with_groups(method, train, options, grouping)
     spread = fit_spread(train) if calibrator.spreads else None
     done = Recalibration(method, calibrator, groups, spread or IN_PROPORTION, exact=True)(rows.take(judge), False)
     with np.errstate(divide="ignore"):

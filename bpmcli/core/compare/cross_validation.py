@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bpmcli.core.calibrators import METHODS, Calibrator, FitOptions, fit_calibrator, method_named
-from bpmcli.core.calibrators.grouped import GroupCalibrators, Grouping, fit_groups
+from bpmcli.core.calibrators import METHODS, FitOptions, method_named
+from bpmcli.core.calibrators.grouped import Grouping, fit_with_groups
 from bpmcli.core.calibrators.spread import fit_spread
 from bpmcli.core.compare.folds import row_folds
 from bpmcli.core.compare.scores import CalibratedConfidences, Judge, Scores, score_names
@@ -60,14 +60,9 @@ class Outcome(NamedTuple):
 
 def applicable(methods: Sequence[str], *files: Rows) -> tuple[list[str], list[str]]:
     """The methods that suit the rows of all these files, and the others: they need scores and labels of all classes."""
-    bare = any((rows.logits is None and rows.target != EVENT) or has_unknown(rows) for rows in files)
+    bare = any((rows.logits is None and rows.target != EVENT) or rows.has_unknown for rows in files)
     left_out = [name for name in methods if bare and method_named(name).needs_distribution]
     return [name for name in methods if name not in left_out], left_out
-
-
-def has_unknown(rows: Rows) -> bool:
-    """Whether some rows belong to none of the classes; then only their confidence can be calibrated."""
-    return rows.unknown is not None and bool(rows.unknown.any())
 
 
 def splits(rows: Rows, contest: Contest, repeat: int) -> Iterator[tuple[Ints, Ints]]:
@@ -129,25 +124,16 @@ def _sizes(contest: Contest, rows: int) -> list[int]:
 def _calibrated(
     calibration: Rows, judge: Judge, methods: Sequence[str], contest: Contest
 ) -> tuple[dict[str, CalibratedConfidences], dict[str, str]]:
-    """By method, the rows to score as calibrated by a fit to others; and why other methods could not be fitted."""
+    """The rows to score, calibrated by a fit of each method to other rows, and why methods could not be fitted."""
     done, failures, spread = {}, dict[str, str](), fit_spread(calibration)
     for name in methods:
         try:
-            fit, groups = _fit(name, calibration, contest)
+            fit, groups = fit_with_groups(name, calibration, contest.fit, contest.grouping)
         except BpmError as error:
             failures[name] = error.message
             continue
         done[name] = judge.confidences(fit, spread if fit.spreads else None, groups)
     return done, failures
-
-
-def _fit(name: str, rows: Rows, contest: Contest) -> tuple[Calibrator, GroupCalibrators | None]:
-    """A calibrator, and those of groups."""
-    if contest.grouping is None:
-        return fit_calibrator(name, rows, contest.fit).calibrator, None
-    found = fit_groups(name, rows, contest.fit, contest.grouping)
-    members = {group: part.calibrator for group, part in found.fits.items()}
-    return found.pooled.calibrator, GroupCalibrators(contest.grouping, members)
 
 
 def _fit_and_score(calibration: Rows, judge: Judge, contest: Contest, role: str) -> Outcome:

@@ -9,14 +9,17 @@ from bpmcli.core.data.sample import Ints
 from bpmcli.errors import DataError
 
 
-def fold_numbers(hits: np.ndarray, folds: int, rng: np.random.Generator) -> Ints:
-    """A fold for each row: shuffled (files may be sorted), with correct and wrong rows spread evenly."""
-    if hits.size < 2 * folds:
-        raise DataError(f"{hits.size} rows are too few for {folds} folds", "use fewer --folds or more rows")
-    order = rng.permutation(hits.size)
-    order = order[np.argsort(hits[order], kind="stable")]
-    numbers = np.empty(hits.size, dtype=np.int64)
-    numbers[order] = np.arange(hits.size) % folds
+def fold_numbers(strata: np.ndarray, folds: int, rng: np.random.Generator, what: str = "rows") -> Ints:
+    """A fold for each row (or other unit: `what`). The units of each stratum are spread evenly over the folds.
+
+    The units are shuffled first, because files may be sorted.
+    """
+    if strata.size < 2 * folds:
+        raise DataError(f"{strata.size} {what} are too few for {folds} folds", f"use fewer --folds or more {what}")
+    order = rng.permutation(strata.size)
+    order = order[np.argsort(strata[order], kind="stable")]
+    numbers = np.empty(strata.size, dtype=np.int64)
+    numbers[order] = np.arange(strata.size) % folds
     return numbers
 
 
@@ -29,15 +32,15 @@ def row_folds(rows: Rows, folds: int, rng: np.random.Generator, stratified: bool
     if not rows.label_names or rows.clusters is None:
         return fold_numbers(hits, folds, rng)
     items, place = np.unique(rows.clusters.codes, return_inverse=True)
-    # In an order that depends on the content of the items alone; items of the same content are interchangeable.
+    # Items are ordered by their content, so their order in the file does not matter.
     ranks = np.empty(items.size, dtype=np.int64)
     ranks[np.argsort(_item_hashes(rows, place, items.size), kind="stable")] = np.arange(items.size)
     true = np.bincount(ranks[place], hits, items.size)
-    return fold_numbers(true, folds, rng)[ranks[place]]
+    return fold_numbers(true, folds, rng, "items")[ranks[place]]
 
 
 def _item_hashes(rows: Rows, place: Ints, items: int) -> np.ndarray:
-    """A hash of what an item's rows hold, whatever their order."""
+    """A hash of the content of each item, which does not depend on the order of its rows."""
     labels = np.zeros(rows.n) if rows.groups is None else rows.groups.codes.astype(np.float64)
     weights = np.ones(rows.n) if rows.weights is None else rows.weights
     hashes = row_hashes(np.stack([rows.log_odds, rows.hits.astype(np.float64), labels, weights], axis=1)) * MULTIPLIER

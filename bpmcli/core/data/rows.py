@@ -89,6 +89,11 @@ class Rows(Record):
             unknown=pick(self.unknown), label_names=self.label_names,  # type: ignore[arg-type]
         )  # fmt: skip
 
+    @property
+    def has_unknown(self) -> bool:
+        """Whether the label of a row is none of the classes; then only the confidence can be calibrated."""
+        return self.unknown is not None and bool(self.unknown.any())
+
     def known(self) -> Rows:
         """The rows whose label is one of the classes."""
         if self.labels is None or (self.labels >= 0).all():

@@ -25,7 +25,7 @@ import numpy as np
 from bpmcli.core.data.sample import Sample
 from bpmcli.core.metrics.registry import METRICS, MetricOptions, measure
 from bpmcli.core.metrics.verdict import verdict
-from bpmcli.core.metrics.verdict_words import EVENT
+from bpmcli.core.metrics.verdict_words import EVENT, about_event
 
 ROWS_PER_TIE = 10
 """With at least this many rows per distinct confidence, most rows count as tied."""
@@ -45,15 +45,6 @@ RUNS = 399
 
 CUT_TIES = ("ece", "ece-sweep")
 """Metrics whose bins may cut through rows of the same confidence."""
-
-
-EVENT_WORDS = {
-    "over- and under-confidence": "probabilities that are too high and too low",
-    "at neighbouring confidences": "beside each other",
-    "confidences": "probabilities",
-    "confidence": "probability",
-}
-"""Words of a sentence about the predicted class, and those about an event; the longest come first."""
 
 
 def answer(sample: Sample, target: str, measured: dict[str, Any], options: MetricOptions) -> dict[str, Any]:
@@ -91,14 +82,7 @@ def disagreements(
         *_debiased_too(sample, outside, high, options),
         *_cancelled(sample, outside, low),
     ]
-    return [_of_event(sentence) for sentence in sentences] if target == EVENT else sentences
-
-
-def _of_event(sentence: str) -> str:
-    """The sentence about the probabilities of an event, which is neither confident nor correct."""
-    for words, other in EVENT_WORDS.items():
-        sentence = sentence.replace(words, other)
-    return sentence
+    return [about_event(sentence) for sentence in sentences] if target == EVENT else sentences
 
 
 def _tce_bpm(

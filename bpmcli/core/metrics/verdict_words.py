@@ -12,6 +12,19 @@ if TYPE_CHECKING:
 
 EVENT = "event"
 
+EVENT_WORDS = {
+    "over- and under-confidence": "probabilities that are too high and too low",
+    "at neighbouring confidences": "beside each other",
+    "a correct row has a higher confidence than a wrong one": "the event has a higher probability in a row where it "
+    "happens than in a row where it does not",
+    "share of correct predictions": "share of rows in which the event happens",
+    "accuracies": "event rates",
+    "accuracy": "event rate",
+    "confidences": "probabilities",
+    "confidence": "probability",
+}
+"""Words about a predicted class, and the words about an event that replace them; the longest come first."""
+
 MOST_DECIMALS = 3
 """Decimals of percentage points at most."""
 
@@ -25,6 +38,13 @@ def short_title(name: str, crossing: float | None, target: str) -> str:
     if crossing is None:
         return words[name]
     return f"{words[name.removesuffix('-above')]} above {short_confidence(crossing)}"
+
+
+def about_event(sentence: str) -> str:
+    """A sentence about confidence and accuracy, reworded for the probabilities of an event."""
+    for words, other in EVENT_WORDS.items():
+        sentence = sentence.replace(words, other)
+    return sentence
 
 
 def in_brief(found: Verdict, rows: float, target: str = "top-label") -> str:

@@ -48,13 +48,17 @@ class CsvReader(TextReader):
 
     @contextmanager
     def _open(
-        self, names: list[str] | None, numeric: Sequence[str], texts: Sequence[str], whole: bool = False,
-        exact: dict[str, Any] | None = None,
-    ) -> Iterator[Any]:  # fmt: skip
+        self,
+        names: list[str] | None,
+        numeric: Sequence[str],
+        texts: Sequence[str],
+        whole: bool = False,
+        exact: Mapping[str, Any] | None = None,
+    ) -> Iterator[Any]:
         import pyarrow as pa
         from pyarrow import csv
 
-        types = {name: pa.float64() for name in numeric} | {name: pa.string() for name in texts} | (exact or {})
+        types = {name: pa.float64() for name in numeric} | {name: pa.string() for name in texts} | dict(exact or {})
         # "NA" is a missing number, but among text it may be Namibia.
         convert = csv.ConvertOptions(
             include_columns=names, column_types=types, strings_can_be_null=False, quoted_strings_can_be_null=False,

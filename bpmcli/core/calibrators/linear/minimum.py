@@ -98,7 +98,8 @@ def _inverses(factors: Floats) -> Floats:
         return np.asarray(np.linalg.inv(factors), dtype=np.float64)
     found: Floats = factors.copy()
     for one in found:
-        dtrtri(one.T, lower=0, overwrite_c=1)  # in place: the transposed view has LAPACK's order
+        # The transposed view has LAPACK's order, so nothing is copied.
+        one.T[...] = dtrtri(one.T, lower=0, overwrite_c=1)[0]
     return found
 
 
