@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from bpmcli.cli import console
-from bpmcli.cli.options.command import level as check_level
+from bpmcli.cli.options.checks import level as check_level
 from bpmcli.core.data.names import known_name
 from bpmcli.core.metrics import METRICS
 from bpmcli.errors import UsageError

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from bpmcli.cli import console
-from bpmcli.cli.options.command import command_app, digits, only
+from bpmcli.cli.options.checks import digits
+from bpmcli.cli.options.command import command_app, only
 from bpmcli.cli.options.measuring import Details
 from bpmcli.cli.options.showing import Other, Output
 from bpmcli.cli.options.truths import MOST_ROWS, CustomTruth, Truths

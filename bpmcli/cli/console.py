@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO, TypeVar
 
-from bpmcli.cli.streams import printable
+from bpmcli.cli.escape import printable
 from bpmcli.core.data.notices import Notice
 from bpmcli.errors import BpmError
 

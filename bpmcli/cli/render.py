@@ -10,7 +10,7 @@ from typing import Any
 
 from bpmcli.cli import streams
 from bpmcli.cli.console import colourful
-from bpmcli.cli.streams import markdown, printable
+from bpmcli.cli.escape import markdown, printable
 from bpmcli.io.stdout import data_stream
 from bpmcli.record import Record
 

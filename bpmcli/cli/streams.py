@@ -1,7 +1,6 @@
-"""Makes standard output and standard error usable even if they are closed, full, or not UTF-8, and text safe to print.
+"""Makes standard output and standard error usable even if they are closed, full, or not UTF-8.
 
 If messages cannot be written, the exit code stays the same. If data cannot be written, that is an error.
-No control character of a file, a name or an option reaches a terminal, a table or a page.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import codecs
 import errno
 import io
 import os
-import re
 import sys
 from contextlib import suppress
 from typing import Any, BinaryIO, TextIO, cast
@@ -125,29 +123,3 @@ class _Messages:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
-
-
-_CONTROL = (
-    "[\x00-\x1f\x7f-\x9f"  # terminal commands, new lines, tabs
-    "\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff"  # invisible characters, and those that reverse text
-    "\ud800-\udfff]"  # bytes of names that are not UTF-8
-)
-_MARKDOWN = r"[\\|<`\[\]*]"
-
-
-def printable(text: str) -> str:
-    """The text on one line, control characters spelled out: a new line becomes \\n, an escape character \\x1b."""
-    # Almost all text is printable. Patterns are compiled when they are needed: that takes a millisecond.
-    return text if text.isprintable() else re.sub(_CONTROL, _spelled, text)
-
-
-def _spelled(found: re.Match[str]) -> str:
-    character = found[0]
-    if "\udc80" <= character <= "\udcff":
-        return f"\\x{ord(character) - 0xDC00:02x}"
-    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
-
-
-def markdown(text: str) -> str:
-    """Printable text in which the special characters of markdown are escaped."""
-    return re.sub(_MARKDOWN, r"\\\g<0>", printable(text))

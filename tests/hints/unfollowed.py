@@ -41,7 +41,7 @@ UNFOLLOWED: dict[str, tuple[int, str]] = {
 }
 
 HANDED_ON = {
-    "cli/options/command.py",
+    "cli/options/checks.py",
     "io/documents.py",
     "io/formats/reader.py",
     "io/formats/record_batches.py",

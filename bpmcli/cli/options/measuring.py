@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from bpmcli.cli.options.command import digits, level, number, one_of, under, whole
+from bpmcli.cli.options.checks import digits, level, number, one_of, whole
+from bpmcli.cli.options.command import under
 from bpmcli.cli.options.reading import CLASSWISE
 from bpmcli.errors import UsageError
 from bpmcli.record import Record

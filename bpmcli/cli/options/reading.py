@@ -4,7 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from bpmcli.cli.options.command import one_of, under, whole
+from bpmcli.cli.options.checks import one_of, whole
+from bpmcli.cli.options.command import under
 from bpmcli.errors import UsageError
 from bpmcli.record import Record
 

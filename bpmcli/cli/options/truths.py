@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from bpmcli.cli.options.command import under, whole
+from bpmcli.cli.options.checks import whole
+from bpmcli.cli.options.command import under
 from bpmcli.errors import UsageError
 from bpmcli.record import Record
 
