@@ -47,5 +47,5 @@ def _turned_off(arguments: Sequence[str]) -> bool:
 
 
 def _is_metrics(arguments: Sequence[str]) -> bool:
-    """Whether the command is `metrics`: not `compare metrics`, nor another command with an input of that name."""
+    """Whether the command is `metrics`, and not `compare metrics` or another command with an input of that name."""
     return next((argument for argument in arguments if not argument.startswith("-")), None) == COMMAND

@@ -139,7 +139,7 @@ def _check_range(option: str, text: str, metric: str, limit: float) -> None:
 def with_levels(limits: Limits, interval: float, gate_confidence: float | None) -> Limits:
     """These gates with the level of the intervals that they need; `interval` is the level that --interval sets.
 
-    The one-sided limits at level c are those of the two-sided interval at level 2c − 1.
+    The one-sided limits at level c are the limits of the two-sided interval at level 2c − 1.
     """
     if gate_confidence is None:
         if not limits.needs_interval:

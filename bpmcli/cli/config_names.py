@@ -72,7 +72,7 @@ def check_name(
 ) -> str:
     """The option's own name. Raises UsageError if no command of this scope has it.
 
-    `table` is the table that holds the name in the file, if it is not that of the scope. `value` tells a table, which
+    `table` is the table that holds the name in the file, if it is not the table of the scope. `value` tells a table, which
     is named after a command, from an option.
     """
     option = name.replace("_", "-")

@@ -53,7 +53,7 @@ def _wrapped(text: str) -> str:
 
 
 def say(text: str, colour: str = "", word: str = "") -> None:
-    """Prints a line on standard error, also with -q. `colour` is that of `word`, or of the whole line."""
+    """Prints a line on standard error, also with -q. `colour` applies to `word`, or to the whole line."""
     line = _wrapped(printable(text))
     if colour:
         line = line.replace(word, _styled(word, colour), 1) if word else _styled(line, colour)

@@ -43,7 +43,7 @@ class GateResult(NamedTuple):
     rows_needed: int | None = None
     detectable: float | None = None
     counts_as: str | None = None
-    """PASS or FAIL, if it is inconclusive and --inconclusive says so."""
+    """PASS or FAIL if the gate is inconclusive and --inconclusive decides; otherwise None."""
 
     @property
     def exit_code(self) -> int:

@@ -117,8 +117,8 @@ def labelled(record: Record, label: str) -> str:
 def rank(records: Sequence[Record], metric: str) -> list[dict[str, Any]]:
     """The records with the best value of a metric first, each with its rank and whether it ties with the best.
 
-    A record ties if its confidence interval overlaps that of the best; None if there is no interval. Records without a
-    value come last.
+    A record ties if its confidence interval overlaps the interval of the best; None if there is no interval. Records
+    without a value come last.
     """
     from bpmcli.core.metrics import METRICS
 
@@ -165,7 +165,7 @@ def _level(record: Record) -> float | None:
 
 
 def two_levels(record: Record) -> str:
-    """A sentence if the intervals in the table have another level than that of the verdict; otherwise empty."""
+    """A sentence if the intervals in the table and in the verdict have different levels; otherwise empty."""
     level = _level(record)
     if level is None or "verdict" not in record or abs(level - record["verdict"]["level"]) < 1e-9:
         return ""
@@ -239,7 +239,7 @@ BIN_LABELS = {
 
 
 def bins(records: Sequence[Record], by_eye: bool = True) -> Table:
-    """The bins of every input, one line each. `by_eye` shortens the names, which are otherwise those of JSON."""
+    """The bins of every input, one line each. `by_eye` shortens the names; otherwise they are the names in JSON."""
     records = [outward(record) for record in records]
     names = list(records[0]["bins"][0])
     labels = BIN_LABELS | ({"confidence": EVENT_LABELS["mean confidence"]} if "event_rate" in names else {})

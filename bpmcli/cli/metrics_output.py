@@ -67,13 +67,17 @@ def ranked_records(records: Sequence[Record], metric: str, format_: str) -> list
     ranked: list[Record] = list(rank(records, metric))
     if format_ in ("table", "markdown") and len(ranked) > 1:
         known = any(record["tied"] is not None for record in ranked)
-        ties = "tied: its confidence interval overlaps that of the best" if known else "add --interval 0.95 to see ties"
+        ties = (
+            "tied: its confidence interval overlaps the interval of the best"
+            if known
+            else "add --interval 0.95 to see ties"
+        )
         console.note(f"ranked by {metric}, the best first; {ties}")
     return ranked
 
 
 def show_notices_of_input(done: Sequence[Any], where: str) -> None:
-    """Print the notices of an input, those that all its groups share only once, and why metrics are missing."""
+    """Print the notices of an input and why metrics are missing. A notice that all its groups share is printed once."""
     from bpmcli.cli.measurement_tables import title
 
     shared = [n for n in done[0].notices if all(n in one.notices for one in done)]

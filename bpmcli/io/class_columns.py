@@ -59,12 +59,12 @@ def _candidates(reader: Reader, chosen: ColumnChoice) -> list[list[str]]:
     seen = _values(reader, label)
     if len(seen) < 2 or not seen <= set(numbers):
         return []
-    # A column such as `correct` holds hits, unless a label says that it is a class.
+    # A column such as `correct` holds hits, unless it is the name of a label.
     outcomes = set(chosen.outcome_names()) - seen
     numbers = [name for name in numbers if name not in outcomes]
     exact = [name for name in numbers if name in seen]
     places = [numbers.index(name) for name in (exact[0], exact[-1])]
-    # Some classes may occur in no row, so more columns are tried: those between the known classes, then all.
+    # Some classes may occur in no row, so the columns between the known classes are tried next, then all columns.
     return [exact, numbers[places[0] : places[1] + 1], numbers]
 
 

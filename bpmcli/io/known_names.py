@@ -1,4 +1,4 @@
-"""Names of columns: those that are recognised without an option (in lower case), and those of one column per class."""
+"""Names of columns that are recognised without an option (in lower case), and of scores with a column per class."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ LOG_SUFFIXES = (".jsonl", ".json", ".eval", ".jsonl.gz", ".ndjson", "")
 
 
 LM_SCORE = "lm-score:"
-"""Begins the `--input-format` that --lm-score sets: logs are recognised by content, and those of lm-eval use it."""
+"""The beginning of the `--input-format` that --lm-score sets. Logs are recognised by content; lm-eval logs use it."""
 
 
 def open_reader(path: str, input_format: str | None = None) -> Reader:
@@ -132,7 +132,7 @@ def _log(head: bytes) -> type[Reader] | None:
 
 
 def _unnamed(found: type[Reader] | None, head: bytes | None, suffix: str) -> type[Reader]:
-    """The reader of a file whose suffix says nothing."""
+    """The reader of a file whose suffix is unknown."""
     if found is not None:
         return found
     if head is not None and not head.strip():

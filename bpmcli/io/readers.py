@@ -68,7 +68,7 @@ def read_rows(
 ) -> Loaded:  # fmt: skip
     """The rows of a file in any known format, how the file was understood, and notices. Raises DataError if it is bad.
 
-    `distributions` also keeps the scores of all classes, `missed` only those of wrong rows, and `keep_scores` up to
+    `distributions` also keeps the scores of all classes, `missed` only the wrong rows' scores, and `keep_scores` up to
     that many scores as they were read. `mode="auto"` summarises files of more than EXACT_ROWS rows, `"summary"` all.
 
     >>> import tempfile, numpy as np

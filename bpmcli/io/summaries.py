@@ -112,7 +112,7 @@ def check_kinds(parts: Sequence[tuple[str, str]]) -> None:
 
 
 def load_summarised(source: Reader, options: InputOptions, distributions: bool = False) -> Loaded:
-    """A file as rows of which only the sample is known. Raises UsageError if more than that is needed."""
+    """A file as rows, of which only the sample is known. Raises UsageError if a command needs the rows themselves."""
     stored = SUMMARY_KEY in source.metadata
     if distributions:
         hint = "give the files that were summarised" if stored else "leave --summary out"

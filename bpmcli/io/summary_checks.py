@@ -70,7 +70,7 @@ def _check_order(columns: Sequence[Array], starts: Ints, sizes: Ints, tables: Se
     if not ascending[follows & ~own].all():
         _refuse("its cells are not in order")
     if own.any() and not are_values(columns[4][own], cells[own].astype(np.int32), follows[own]):
-        _refuse("its values are not those of its cells, in order")
+        _refuse("its values are not the values of its cells, in order")
 
 
 def _refuse(what: str) -> NoReturn:

@@ -1,6 +1,6 @@
 """Pictures, drawn by matplotlib: an optional extra, imported only when a picture is asked for.
 
-The first six colours are those of Okabe and Ito, which colour-blind readers can distinguish. Markers and dashes
+The first six colours are from Okabe and Ito; colour-blind readers can distinguish them. Markers and dashes
 distinguish the lines in print. The same data gives the same bytes.
 """
 

@@ -75,7 +75,7 @@ def _error(model: Examined) -> tuple[bool, float, str]:
 
 
 def ties_with_best(ranked: Sequence[Mapping[str, Any]]) -> set[int]:
-    """Places, counted from 0, whose interval overlaps that of the best; empty if the best stands alone."""
+    """Places, counted from 0, whose interval overlaps the interval of the best; empty if there is none."""
     best = ranked[0].get("high")
     if best is None:
         return set()
@@ -141,7 +141,7 @@ def worst_bins(bins: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
 
 
 def repair_table(scores: Sequence[Any], errors: tuple[float, float] | None) -> dict[str, Any] | None:
-    """One row per method, the lowest log loss first: that of all classes if their scores are known."""
+    """One row per method, the lowest log loss first. It is the log loss over all classes if their scores are known."""
     if not scores:
         return None
     names = list(dict.fromkeys(s.score for s in scores if s.value is not None))

@@ -37,7 +37,7 @@ def single_classes(rows: Rows) -> dict[str, Any]:
 
     try:
         return {"class_check": class_check(rows.known())._asdict()}
-    except FitError:  # too many classes; the check was not asked for, so this is no error
+    except FitError:  # too many classes; the check was not asked for, so this is not an error
         return {}
 
 

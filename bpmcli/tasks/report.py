@@ -35,7 +35,7 @@ class Examined(NamedTuple):
 
 
 def log_losses(scores: Sequence[CalibratorScore]) -> dict[str, float | None]:
-    """The log loss of each method, the lowest first: that of all classes if their scores are known."""
+    """The log loss of each method, the lowest first. It is the log loss over all classes if their scores are known."""
     whole = any(s.score == "nll-all" and s.value is not None for s in scores)
     own = [s for s in scores if s.score == ("nll-all" if whole else "nll")]
     return {s.method: s.value for s in sorted(own, key=lambda s: (s.value is None, s.value or 0.0))}

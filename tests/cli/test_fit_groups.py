@@ -145,7 +145,7 @@ def test_marginal_calibrates_every_class_against_the_rest(run: Run) -> None:
     run("apply", "p.json", OVER, "--as", "probs", "-o", "out.npz")
     check_distributions(arrays("out.npz")["probs"], arrays(OVER)["logits"].argmax(axis=1))
     ran = run("apply", "p.json", OVER, "--as", "probs", "-o", "free.npz", "--allow-argmax-change")
-    assert "rows: the calibrated confidence fell below that of another class" in ran.err
+    assert "rows: the calibrated confidence fell below the probability of another class" in ran.err
     free = arrays("free.npz")["probs"]
     raw = np.exp(arrays(OVER)["logits"])
     raw /= raw.sum(axis=1, keepdims=True)

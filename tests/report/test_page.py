@@ -152,7 +152,7 @@ def test_ties_are_marked_and_explained(run):
     for seed, name in enumerate("ab"):
         rows(f"{name}.csv", seed)
     run("report", "a.csv", "b.csv", "-o", "tied.html", *FAST)
-    assert "~ its interval overlaps that of the best model" in Path("tied.html").read_text()
+    assert "~ its interval overlaps the interval of the best model" in Path("tied.html").read_text()
     run("report", OVER, GOOD, "-o", "clear.html", *FAST)
     assert "overlaps" not in Path("clear.html").read_text()
 

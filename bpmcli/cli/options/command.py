@@ -161,7 +161,7 @@ def unknown_command(given: str, known: Iterable[str], for_files: str) -> UsageEr
 
 
 def similar_options(given: str, known: Iterable[str]) -> list[str]:
-    """The options that were probably meant: those that begin with what was given, otherwise those most like it."""
+    """Options that were probably meant: those that begin with the given text, otherwise the most similar."""
     from difflib import SequenceMatcher
 
     name = given.lstrip("-")

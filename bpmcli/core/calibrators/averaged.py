@@ -53,7 +53,7 @@ class Averaged(Calibrator):
             raise DataError("flat_log_odds and flat_eta of the averaged curve do not fit together", "fit again")
 
     def is_sound(self) -> bool:
-        """Load check: in addition, the curve does not fall at the points where a component bends, nor between them."""
+        """Load check: in addition, the curve must not fall at or between the points where a component bends."""
         x = np.unique(np.concatenate([self.knots, self.flat_log_odds, np.linspace(-40.0, 40.0, 801), [-700.0, 700.0]]))
         g, miss = self(x)
         return super().is_sound() and bool(np.all(np.diff(g) >= -1e-9) and np.all(np.diff(miss) <= 1e-9))

@@ -37,10 +37,10 @@ STACK_VALUES = 1 << 21
 
 @dataclass(frozen=True)
 class AveragedMatrix(DistributionCalibrator):
-    """A weighted mean of the unchanged distribution, the one after floor and temperature, and a linear map of that.
+    """A weighted mean of three distributions: unchanged, after floor and temperature, and after a linear map of that.
 
-    For two classes it also contains a curve, the mean of those in `linear.event_curve`. The weights are `unchanged`,
-    `scaled`, `linear` and `curve`.
+    For two classes it also contains a curve, the mean of the curves in `linear.event_curve`. The weights are
+    `unchanged`, `scaled`, `linear` and `curve`.
 
     The table has one row for each class: its row of W (or its entry of a diagonal), its shift, and the coefficients of
     the functions ψ of `linear.forms`. All of them are zero at the identity map.

@@ -53,9 +53,9 @@ def fit(rows: Rows, options: FitOptions) -> Fitted:
     """min Σ m (g − h/m)² over non-decreasing g, by pool-adjacent-violators on cells (ties are one point).
 
     A first block of accuracy 0 and a last block of accuracy 1 are shrunk to 1/(m + 2) and 1 − 1/(m + 2), where m
-    is their number of rows (see `shrunk_accuracies`), but not beyond the next block. So the ends can differ from
-    those of scikit-learn's IsotonicRegression, which keeps 0 and 1 and thus gives infinite log losses. Only the first
-    and the last point of each block are stored.
+    is their number of rows (see `shrunk_accuracies`), but not beyond the next block. So the end blocks can differ from
+    scikit-learn's IsotonicRegression, which keeps 0 and 1 and so gives infinite log losses. Only the first and the
+    last point of each block are stored.
     """
     from scipy.optimize import isotonic_regression
 

@@ -18,7 +18,7 @@ POOLED_ROWS = 1_000_000
 
 
 def one_vs_rest(logits: Floats, log_odds: Floats, predictions: Ints) -> Floats:
-    """Log-odds of every class against the rest; the caller gives those of the predicted class to full precision."""
+    """Log-odds of every class against the rest. The predicted class has `log_odds`, which has full precision."""
     x = log_softmax(logits)
     with np.errstate(divide="ignore"):
         x -= np.log(-np.expm1(np.minimum(x, -1e-300)))

@@ -18,7 +18,7 @@ from bpmcli.errors import DataError
 
 
 class Recalibrated(NamedTuple):
-    """Calibrated rows: `score` and its complement if a row has one score, `probs` if it has those of all classes."""
+    """Calibrated rows: `score` and its complement if a row has one score, `probs` if it has one for each class."""
 
     confidence: Floats
     """The probability of the predicted class, or of y = 1 if the target is the event."""

@@ -48,7 +48,7 @@ class Spread(NamedTuple):
         return probs
 
     def keeping_class(self, g: Floats, miss: Floats, logits: Floats, predictions: Ints) -> Floats:
-        """The same, with the row temperature wherever another class would overtake the predicted one."""
+        """The same, with the row temperature where another class would overtake the predicted class."""
         probs = self.distributions(g, miss, logits, predictions)
         overtaken = np.flatnonzero(probs.max(axis=1) > g)
         if overtaken.size:
@@ -122,7 +122,7 @@ def fit_spread(rows: Rows) -> Spread | None:
         return None
     missed = rows.missed
     if missed is None and rows.logits is not None and rows.labels is not None and rows.predictions is not None:
-        wrong = ~rows.hits & (rows.labels >= 0)  # an unknown row does not tell how the other classes share
+        wrong = ~rows.hits & (rows.labels >= 0)  # an unknown row has no true class among the others
         weights = None if rows.weights is None else rows.weights[wrong]
         missed = Missed(rows.logits[wrong], rows.predictions[wrong], rows.labels[wrong], weights).few()
     if missed is None:
@@ -140,7 +140,7 @@ def _fitted_temperature(missed: Missed, floor: float) -> float:
     at = np.arange(missed.labels.size)
     others[at, missed.predictions] = -np.inf
     possible = others[at, missed.labels] > -np.inf
-    if not possible.all():  # a class that is missing from a list of logits does not tell how the others share
+    if not possible.all():  # the logits of some classes may be missing
         missed, others = missed.take(possible), others[possible]
     if not missed.labels.size:
         return 1.0

@@ -71,7 +71,7 @@ class Judged(NamedTuple):
     before: str
     after: str
     worse: bool
-    """Whether the calibration error is clearly larger after: its interval lies above the one before."""
+    """Whether the calibration error is clearly larger after: its interval lies above the interval before."""
     left: bool
     """Whether an error is left after calibration."""
 
@@ -98,7 +98,7 @@ def error_left(after: Verdict) -> bool:
 
 
 def _advice(left: Verdict, method: str, rows: Rows, options: FitOptions, grouping: Grouping | None, seed: int) -> str:
-    """A sentence about a method that leaves at most half of the error, judged in the same way; or about all methods."""
+    """A sentence that names a method with at most half of the error, judged in the same way, or advises more rows."""
     found = []
     for other in ALTERNATIVES:
         after = held_out(other, rows, options, grouping, seed)[0] if other != method else None

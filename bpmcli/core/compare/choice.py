@@ -35,7 +35,7 @@ PREFERRED = ("averaged-matrix", "bpm-averaged")
 """The first of these that could be fitted is chosen, unless another method is clearly better."""
 
 CLEARLY = 2.0
-"""Standard errors, over the folds, by which the loss of another method must be lower than that of the preferred one."""
+"""Another method is taken if its loss is this many standard errors, over the folds, below the preferred method's."""
 
 
 class Choice(NamedTuple):
@@ -45,11 +45,11 @@ class Choice(NamedTuple):
     judged_by: str
     losses: dict[str, float]
     errors: dict[str, float]
-    """Standard errors, over the folds, of the difference between each loss and that of the chosen method."""
+    """Standard errors, over the folds, of the difference between each loss and the loss of the chosen method."""
     rows: int
 
     def clearly_higher(self, name: str) -> bool:
-        """Whether the loss of a method is higher than that of the chosen one by more than CLEARLY standard errors."""
+        """Whether the loss of a method is above the loss of the chosen method by more than CLEARLY standard errors."""
         return self.losses[name] - self.losses[self.method] > CLEARLY * self.errors[name]
 
     @property
@@ -132,7 +132,7 @@ def choose_method(
 
 
 def _chosen(by_fold: Mapping[str, Floats], losses: Mapping[str, float]) -> str:
-    """The preferred method, unless the one with the lowest loss (the first of equal ones) is clearly lower."""
+    """The preferred method, unless the lowest loss (of the first method that has it) is clearly lower."""
     best = min(losses, key=lambda name: losses[name])
     preferred = next((name for name in PREFERRED if name in losses), best)
     error = _error(by_fold[preferred] - by_fold[best])

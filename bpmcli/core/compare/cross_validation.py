@@ -86,7 +86,10 @@ def cross_validate(rows: Rows, contest: Contest, repeat: int) -> list[Outcome]:
 
 
 def compare_once(calibration: Rows, evaluation: Rows, contest: Contest) -> list[Outcome]:
-    """Fitted once; scored on all evaluation rows and, for a standard error, on all but each fold (if there are any)."""
+    """Fits once and scores all evaluation rows. If there are folds, it also scores all rows without each fold.
+
+    The variation between these scores gives a standard error.
+    """
     calibration, evaluation = (
         calibration.take(canonical_order(calibration)),
         evaluation.take(canonical_order(evaluation)),

@@ -21,7 +21,7 @@ PARAMETERS = 3
 """The number of parameters of the paper's curve."""
 
 MOST_ROWS = 1e15
-"""No data set has more rows than this, so a larger bound would say nothing."""
+"""No data set has more rows than this, so a larger bound would be useless."""
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def score_names(metrics: Iterable[str] | None = None) -> list[str]:
 
 
 def check_score_name(name: str) -> str:
-    """The name, or a usage error that lists the known ones. Every estimate of the calibration error is a score."""
+    """The name, or a usage error that lists the known names. Every estimate of the calibration error is a score."""
     known = score_names(calibration_errors())
     return known_name(name, known, "score")
 
@@ -78,7 +78,7 @@ class Judge(NamedTuple):
         """The calibrated probability of the class that the model predicted, row by row.
 
         A calibrator that puts another class on top is still scored on the model's class, so all calibrators answer
-        the same question; `kept` says how often that class stays on top by itself.
+        the same question; `kept` is the share of rows in which that class stays on top.
         """
         rows = self.rows
         if rows.target == EVENT or not isinstance(calibrator, DistributionCalibrator):
@@ -110,7 +110,7 @@ class Judge(NamedTuple):
         return CalibratedConfidences(rows, sigmoid(x), sigmoid(-x), kept, *_whole_losses(log_probs, rows))
 
     def _mapped(self, calibrator: Calibrator, groups: GroupCalibrators | None, least: float) -> Pair:
-        """(g, 1 − g) of every row by the calibrator of its group, or by the one for all rows."""
+        """(g, 1 − g) of every row by the calibrator of its group, or by the pooled calibrator."""
         x = self.rows.log_odds
         if groups is None:
             return calibrator.probabilities_within(x, least)
@@ -157,7 +157,7 @@ class CalibratedConfidences(NamedTuple):
 
 
 def _sample(x: Floats, rows: Rows) -> Sample:
-    """The rows with these log-odds; as few rows as they are worth if they are not independent, as in `metrics`."""
+    """The rows with these log-odds. In clusters, they count as their effective number of rows, as in `metrics`."""
     if rows.clusters is None or rows.clusters.used().size == rows.n:
         return sample_from_log_odds(x, rows.hits, rows.weights)
     from bpmcli.core.metrics.clusters import clustered

@@ -35,7 +35,7 @@ def log_complement(x: Floats) -> Floats:
 
 
 def log_odds_at(confidences: npt.ArrayLike) -> Floats:
-    """Log-odds of plain confidences; those of 0 and 1 are ±10⁶, which stands for infinity."""
+    """Log-odds of plain confidences; for 0 and 1 they are ±10⁶, which stands for infinity."""
     s = np.asarray(confidences, dtype=np.float64)
     with np.errstate(divide="ignore"):
         x: Floats = np.log(s) - np.log1p(-s)

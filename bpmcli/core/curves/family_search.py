@@ -1,8 +1,8 @@
 """The lowest minimum of the paper's loss for a family g(s) = link⁻¹(b0 + b1 t(s)) of `families`.
 
 A log link is cut off at g = 1, a logflip link at g = 0. For every position of the cut among the bins there may be a
-local minimum, so descending from a few starts is not enough. From one minimum, those at other positions of the cut are
-predicted by quadratic models, all from the same cumulative sums, and the best predictions become new starts.
+local minimum, so descending from a few starts is not enough. From one minimum, the minima at other positions of the
+cut are predicted by quadratic models, all from the same cumulative sums, and the best predictions become new starts.
 """
 
 from __future__ import annotations

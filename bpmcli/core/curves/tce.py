@@ -1,6 +1,6 @@
 """The true calibration error of a curve under a density: TCE_p = (∫ |g(s) − s|^p ξ(s) ds)^(1/p).
 
-The density ξ is that of the sample itself, or Beta by moments (the paper's).
+The density ξ is the empirical density of the sample, or a Beta density by moments (as in the paper).
 """
 
 from __future__ import annotations

@@ -114,7 +114,8 @@ TEXTS: dict[str, tuple[str, str]] = {
         "leave --optimizer at its default",
     ),
     "argmax-changed": (
-        "{count} {rows_}: the calibrated confidence fell below that of another class, so the predicted class changed",
+        "{count} {rows_}: the calibrated confidence fell below the probability of another class, so the predicted "
+        "class changed",
         "",
     ),
     "rates-moved": (
@@ -190,8 +191,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     ),
     "summarised": (
         "{rows} rows were reduced to {cells} cells: counts and means are exact, ece-sweep is approximate, "
-        "and the other "
-        "metrics are within 1e-5 of those of the rows{capped}",
+        "and the other metrics are within 1e-5 of their exact values{capped}",
         "--exact keeps all rows in memory (about 100 bytes each)",
     ),
     "distinct-kept": (

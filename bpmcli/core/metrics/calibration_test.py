@@ -78,7 +78,7 @@ def _log_bayes_factors(x: Floats, mass: Floats, variance: Floats, residuals: Flo
 
 
 def _bases(x: Floats, mass: Floats) -> list[tuple[Floats, Floats]]:
-    """Directions in which the log-odds of g may leave those of s, with the precision of their prior."""
+    """Directions in which the log-odds of g may differ from the log-odds of s, with the precision of their prior."""
     prior, one = Prior(), np.ones_like(x)
     asymmetry = (log_confidence(x) + log_complement(x)) / 2
     ceiling = -np.minimum(1.0 / sigmoid(-x), LARGEST_ODDS)

@@ -71,7 +71,9 @@ def clustered(rows: Rows) -> tuple[Sample, ClusteredCells]:
     weights, hits = weights[keep], rows.hits[keep].astype(np.float64)
     _, cluster = np.unique(rows.clusters.codes[keep], return_inverse=True)
     if not cluster.any():
-        raise DataError("all rows are in one cluster, so nothing tells how clusters differ", "leave --cluster out")
+        raise DataError(
+            "all rows are in one cluster, so differences between clusters are unknown", "leave --cluster out"
+        )
     x = rows.log_odds[keep].copy()
     make_room_for_hit(x)
     sample = rows.sample

@@ -80,7 +80,7 @@ def smallest_detectable(limit: float, rows: float, confidence: float, mean_confi
 
     A model whose confidence is E too high, or too low, has the accuracy g = mean_confidence ∓ E. The mean of its
     outcomes has the variance g (1 − g) / n, so E = limit + (z(confidence) + z(POWER)) √(g (1 − g) / n), with the larger
-    of both variances. The solution is found by bisection. The width of the interval at hand is no substitute, because
+    of both variances. The solution is found by bisection. The width of the interval cannot be used instead, because
     intervals widen as the error grows. benchmarks/gates.py measures how often such an error is found.
     """
     z = normal_quantile(confidence) + normal_quantile(POWER)

@@ -137,7 +137,7 @@ def _debiased_too(sample: Sample, outside: Mapping[str, float], high: float, opt
 
 
 def _chance(sample: Sample, options: MetricOptions) -> float:
-    """The share of samples drawn from the curve of `tce` whose ece-debiased is at least that of the sample."""
+    """How often samples drawn from the curve of `tce` have an ece-debiased at least as large as this sample."""
     from bpmcli.core.curves.averaged.tce import unbiased_curve
     from bpmcli.core.metrics.resamples import Resamples, itself, merged
 

@@ -1,7 +1,7 @@
 """How far each row moves a metric that is a mean over rows, or nearly so (Hampel 1974).
 
-The standard error of such a metric is that of the mean of the rows' influences, and the standard error of a difference
-between two models on the same rows is that of the mean of the differences.
+The standard error of such a metric is the standard error of the mean influence of the rows. For a difference between
+two models on the same rows, it is the standard error of the mean difference of their influences.
 
 The class-wise errors are sums over bins, E^p = 1/K Σ_k Σ_b m |R/m|^p. Here m is the share of the rows that are in bin b
 of class k, and R is the sum of their [y = k] − p_k divided by the number of all rows. The influence is the derivative
@@ -110,7 +110,7 @@ def _row_values(rows: Rows, name: str) -> Floats:
 
 
 def _auroc_influence(rows: Rows) -> Floats:
-    """The influence of each row on the AUROC, whose variance is that of DeLong et al. (1988).
+    """The influence of each row on the AUROC, with the variance of DeLong et al. (1988).
 
     For a correct row it is the share of wrong rows with a lower confidence, minus the AUROC, divided by the share of
     correct rows; for a wrong row the same with correct rows of a higher confidence.

@@ -58,8 +58,8 @@ def metric_intervals(
     """A confidence interval for every metric in `values`, by name; None if the metric itself is missing.
 
     `tce` has the interval of its posterior. The others have percentiles of `runs` bootstrap resamples, mostly
-    bias-corrected ones (Efron 1987), and no interval begins above that of `tce`. With `clusters`, whole clusters are
-    resampled, and `sample` counts as its effective number of rows (`clustered`).
+    bias-corrected (Efron 1987), and no interval begins above the interval of `tce`. With `clusters`, whole clusters
+    are resampled, and `sample` counts as its effective number of rows (`clustered`).
 
     >>> from bpmcli import MetricOptions, measure, metric_intervals, sample_from_confidences
     >>> sample = sample_from_confidences([0.9] * 200, [1] * 150 + [0] * 50)

@@ -6,7 +6,7 @@ models would be called different in 1–2 % of the cases instead of 5 %.
 
 Interval and P-value come from one normal distribution around the observed difference, with the standard deviation of
 the resampled differences. They never contradict each other: the interval at level 1 − P just touches zero. There is no
-bias correction, because noise raises the metrics of both models alike. benchmarks/paired.py measures all this.
+bias correction, because noise raises the metrics of both models equally. benchmarks/paired.py measures all this.
 """
 
 from __future__ import annotations

@@ -84,10 +84,12 @@ class Metric(Record):
     calibration_error: bool = True
     """Estimates the calibration error of the confidence, whose true value is known for simulated data."""
     limits: str = "bias-corrected"
-    """How resamples become limits: by `percentiles`, by `bias-corrected` ones, or `reflected`, 2 · value − percentile
-    (the basic bootstrap), if noise raises the metric on the sample and again, by as much, on every resample."""
+    """How resamples become limits: by `percentiles`, by `bias-corrected` percentiles, or `reflected`: 2 · value −
+    percentile (the basic bootstrap), if noise raises the metric on the sample and again, by as much, on every
+    resample."""
     squared_error: bool = False
-    """Estimates the mean square of the calibration error, so no interval begins above the square of that of `tce`."""
+    """Estimates the mean square of the calibration error. No interval begins above the square of the lower limit of
+    `tce`."""
     higher_is_better: bool = False
     most: float = 1.0
     """The largest value that the metric can have."""

@@ -1,6 +1,6 @@
 """The metrics on all resamples at once: the same definitions, without a loop over resamples.
 
-Each function returns one value per resample, NaN where there is none. Grids are coarser than those of the metrics
+Each function returns one value per resample, NaN where there is none. Grids are coarser than the grids of the metrics
 themselves. This shifts a metric by the same amount on the sample and on its resamples, and `intervals` adds it back.
 benchmarks/fast_intervals.py compares them with the metrics, resample by resample.
 """

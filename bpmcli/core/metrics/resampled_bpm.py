@@ -7,8 +7,8 @@ The paper's fit is repeated on every resample with three simplifications, whose 
 - Every bin keeps the cells that it has in the sample; bins are not made again for each resample.
 - The integral uses the nodes of the integral over the sample.
 
-With errors d of a few hundredths, exp(d²) is nearly 1 + d², so the parameters are close to those of weighted least
-squares and hardly depend on the binning. benchmarks/fast_intervals.py compares the spread with that of full refits.
+With errors d of a few hundredths, exp(d²) is nearly 1 + d², so the parameters are close to a fit by weighted least
+squares and hardly depend on the binning. benchmarks/fast_intervals.py compares the spread with full refits.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _authors(drawn: Resamples, options: MetricOptions) -> Floats:
 
 
 def _fits(drawn: Resamples, start: Floats, count: int) -> Floats:
-    """Parameters (α, β, c) of every resample: damped Newton steps from those of the sample, with α, β ≥ 0."""
+    """Parameters (α, β, c) of every resample: damped Newton steps from the parameters of the sample, with α, β ≥ 0."""
     mass, confidences, rates = _fixed_bins(drawn, count)
     x = np.log(confidences) - np.log1p(-confidences)
     columns = np.stack([log_confidence(x), -log_complement(x), np.full_like(x, -1.0)])

@@ -4,7 +4,7 @@
    calibration at 5 % (`calibration_test`).
 2. If not: **too-few-rows** when the interval reaches above 0.10, because an error of ten points cannot be
    excluded; else **calibrated**, as far as these rows can tell.
-3. If yes, the averaged curve g says where confidence is too high (g < s) and too low (g > s). The range of
+3. If yes, the averaged curve g shows where confidence is too high (g < s) and too low (g > s). The range of
    confidence is split at the point that best separates the two.
    - **over-confident-above** (over-confident above the split, under-confident below) or **under-confident-above**
      (the reverse): the two sides point in opposite directions, and on each side (a) lies at least a tenth of the
@@ -190,7 +190,7 @@ def _best_split(errors: Floats) -> int:
 
 
 def _sides(sample: Sample, errors: Floats, split: int) -> tuple[_Side, _Side, _Side]:
-    """The rows below the split, those above it, and all of them."""
+    """The rows below the split, the rows above it, and all rows."""
     starts = cell_starts(sample)
     residuals = -np.add.reduceat(sample.residuals, starts)
     variance = np.add.reduceat(sample.mass * sample.confidences * sample.complements, starts)

@@ -1,7 +1,7 @@
 """Confidence intervals of the metrics of whole distributions: the bootstrap of rows.
 
 The log loss and the Brier score are means over rows. The class-wise errors keep the bins that the rows have, so that a
-resample only needs sums over bins; percentiles are corrected for bias as those of `ece` are. With many rows these sums
+resample only needs sums over bins; percentiles are corrected for bias, as for `ece`. With many rows these sums
 are nearly normal: they are drawn with their exact covariance instead of drawing the rows. The bootstrap cannot
 separate noise from miscalibration, and the class-wise error of a calibrated model is all noise: unless the class-wise
 test rejects calibration, its interval begins at 0.
@@ -102,7 +102,7 @@ def _of_errors(
 
 
 def class_errors(rows: Rows, options: MetricOptions, runs: int, seed: int) -> dict[str, Floats]:
-    """The class-wise errors of the rows, followed by those of the resamples."""
+    """The class-wise errors of the rows, followed by the errors of the resamples."""
     assert rows.scores is not None
     pairs = rows.n * rows.scores.n_classes
     runs = max(min(runs, MOST_WORK // pairs), FEWEST)
@@ -137,7 +137,7 @@ def shares_of(rows: Rows) -> tuple[Floats, float]:
 
 
 def _normal_sums(sums: list[Any], shares: Floats, worth: float, runs: int, seed: int) -> tuple[Floats, ...]:
-    """Sums over bins, those of the rows first, then of so many resamples: normal, with the covariance of resamples.
+    """Sums over bins of the rows (first) and of resamples, drawn from a normal distribution with their covariance.
 
     Rows drawn `worth` times with probabilities w give Z c the mean Z w and the covariance (Z diag(w) Zᵀ − Z w wᵀ Zᵀ)
     / worth, where a column of Z holds what a row adds to each sum.

@@ -21,9 +21,9 @@ _COMMENT = re.compile(r"\A# +(?=[^\s#])")
 _ANY_QUOTED = re.compile(r'"[^"]*"')
 
 FEW = 100
-"""The number of lines that are looked at to tell how fields are separated."""
+"""The separator is found from this many lines."""
 SHORT = 1 << 16
-"""How many characters of the first line are looked at to tell whether spaces separate its fields."""
+"""Whether spaces separate the fields is found from this many characters of the first line."""
 ROW_NAMES = "row.names"
 
 

@@ -36,7 +36,7 @@ def exact_types(names: Sequence[str], records: Iterable[Any], decimal: str = "."
 
 
 def _with_points(column: Any, decimal: str) -> Any:
-    """Decimal points instead of commas; a text with a point is no number here."""
+    """Decimal points instead of commas; a text with a point is not a number here."""
     import pyarrow.compute as pc
 
     return pc.replace_substring(pc.replace_substring(column, ".", "?"), decimal, ".")

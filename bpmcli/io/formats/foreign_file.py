@@ -34,7 +34,7 @@ class ForeignReader(Reader):
 
     @classmethod
     def recognises(cls, start: bytes) -> bool:
-        return False  # the suffix tells
+        return False  # recognised by its suffix only
 
     def inspect(self) -> None:
         kind, out = KINDS[suffix_of(self.path)], free_name(self.path, ".csv")

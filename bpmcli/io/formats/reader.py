@@ -77,7 +77,7 @@ class Reader:
     """If a folder is given, files with these suffixes are inputs."""
 
     distinct: ClassVar[bool] = True
-    """The content alone tells this format from all others; almost any text could be csv."""
+    """Whether the content alone identifies this format; almost any text could be csv."""
 
     containers: ClassVar[tuple[bytes, ...]] = ()
     """Marks of general containers, such as zip, that files with these suffixes may also begin with."""

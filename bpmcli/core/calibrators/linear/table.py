@@ -12,7 +12,7 @@ from bpmcli.core.data.sample import Floats, Ints
 from bpmcli.errors import DataError
 
 LOWEST = float(np.log(np.finfo(np.float32).tiny))
-"""Log-probabilities are at least that of the smallest normal float32 number (−87.3), as in probmetrics."""
+"""Log-probabilities are at least the logarithm of the smallest normal float32 number (−87.3), as in probmetrics."""
 
 CHUNK_VALUES = 1 << 16
 """Scores per chunk: the few buffers of 0.5 MB that a pass needs stay in the cache."""
@@ -31,7 +31,7 @@ def log_probabilities(logits: Floats) -> Floats:
 def centred(logits: Floats) -> Floats:
     """Log-probabilities (K×N) up to a constant in each row, for maps that divide by the sum of the classes anyway.
 
-    This saves a pass with exponentials. Where a log-probability might be below LOWEST, it is `log_probabilities`.
+    This saves a pass with exponentials. If a log-probability might be below LOWEST, it calls `log_probabilities`.
     """
     x: Floats = np.ascontiguousarray(logits.T)
     with np.errstate(over="ignore"):

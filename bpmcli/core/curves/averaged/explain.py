@@ -45,7 +45,7 @@ NAMES = {
 def explain(curve: AveragedCurve, sample: Sample, event: bool = False) -> str:
     """For example: over-confident above 0.62 (by up to 0.08), ceiling 0.97; shape of the curve: a power of s (…).
 
-    Ranges are those of the inner 99 % of the rows.
+    Ranges cover the inner 99 % of the rows.
     """
     parts = _directions(curve, sample, event) + _flats(curve, sample, event)
     for end, level in _ends(curve).items():
