@@ -61,7 +61,7 @@ def with_labels(reader: Reader, path: str, named: str | None, options: InputOpti
     except DataError as error:
         raise error.at(path) from None
     if options.id and options.id not in reader.columns:
-        raise DataError(f"no column '{options.id}' (found: {listed(reader.columns)})", "name another one with --id")
+        raise DataError(f"no column '{options.id}' (found: {listed(reader.columns)})", "name another column with --id")
     name = LABEL if LABEL not in reader.columns else f"label in {os.path.basename(path)}"
     found = LabelledReader(reader, name, values, keys, options.id, path)
     if first is not None:
@@ -134,7 +134,7 @@ def _keys(labels: Reader, key: str) -> list[str]:
     from bpmcli.io.group_keys import group_names
 
     if key not in labels.columns:
-        raise DataError(f"no column '{key}' (found: {listed(labels.columns)})", "name another one with --id")
+        raise DataError(f"no column '{key}' (found: {listed(labels.columns)})", "name another column with --id")
     found = group_names(_whole(labels, key)).tolist()
     if len(set(found)) < len(found):
         twice = next(k for i, k in enumerate(found) if k in found[:i])

@@ -181,7 +181,7 @@ def author_scheme_bins(sample: Sample) -> Bins:
     step = (high - low) // 10
     if step < 1:
         raise FitError(
-            f"{n} rows are too few for the authors' schemes: their step between bin counts is zero below 240 rows",
+            f"{n} rows are too few for the authors' binnings: their step between bin counts is zero below 240 rows",
             "use --variant paper",
         )
     first, last = [], []

@@ -166,8 +166,8 @@ def tce_interval(sample: Sample, p: float, level: float, seed: int = 0) -> tuple
     """Quantiles of the TCE over the posterior of the unbiased curve; nothing is refitted.
 
     Near the diagonal, noise of size e adds e to the TCE of the curve and √2 e to the TCE of its draws, because
-    variances add. The draws then lie δ = (√2 − 1) e above the curve's own TCE, on average. Both limits are moved down by
-    δ to correct that. The curve's TCE itself may be all noise there, so the lower limit is moved down by another
+    variances add. The draws then lie δ = (√2 − 1) e above the curve's own TCE, on average. Both limits are moved down
+    by δ to correct that. The curve's TCE itself may be all noise there, so the lower limit is moved down by another
     e = (√2 + 1) δ. Where the error is much larger than the noise, δ is 0.
 
     With a few dozen rows the prior holds the curve near the diagonal, even against the data. Their mean still counts:
