@@ -95,6 +95,7 @@ def test_a06_a_truncated_output_is_made_again(run, rows, params, tmp_path, lengt
     assert (tmp_path / "out/in.npz").read_bytes() == whole
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # on release 0.1.0 the refusal should fail, not the warning
 def test_a07_metrics_reads_what_summarize_writes(run):
     np.savez("far.npz", log_odds=np.array([800.0, 700.0, 1.0, -800.0]), hit=np.array([1, 1, 0, 1]))
     run("summarize", "far.npz", "-o", "s.parquet")
@@ -245,3 +246,20 @@ def test_a11_kept_is_measured_for_calibrators_of_whole_distributions(run):
     kept = {s["method"]: s["value"] for s in json.loads(done.out)["inputs"][0]["scores"] if s["score"] == "kept"}
     assert kept["temperature"] == 1.0
     assert kept["vector"] < 0.99
+
+
+def test_a11_kept_is_measured_for_every_method(run, monkeypatch):
+    """Release 0.1.0 has no method that changes the order of the classes, so one is changed to reverse it."""
+    from bpmcli.core.calibrators.temperature import Ensemble
+
+    true = Ensemble.log_probabilities
+    monkeypatch.setattr(Ensemble, "log_probabilities", lambda self, logits: true(self, logits)[:, ::-1])
+    monkeypatch.setattr(Ensemble, "keeps_order", False, raising=False)
+    rng = np.random.default_rng(2)
+    labels = rng.integers(0, 3, 200)
+    np.savez("any.npz", logits=rng.normal(size=(200, 3)) + np.eye(3)[labels], labels=labels)
+    argv = ("--method", "ets", "--method", "temperature", "--folds", "2", "--repeats", "1", "-f", "json")
+    done = run("compare", "calibrators", "any.npz", *argv)
+    kept = {s["method"]: s["value"] for s in json.loads(done.out)["inputs"][0]["scores"] if s["score"] == "kept"}
+    assert kept["temperature"] == 1.0
+    assert kept["ets"] < 0.5  # the middle class alone stays where it is
