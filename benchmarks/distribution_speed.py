@@ -23,7 +23,7 @@ from functools import partial
 import numpy as np
 
 from bpmcli.core.calibrators import fit_calibrator
-from bpmcli.core.calibrators.spread import at_row_temperature
+from bpmcli.core.calibrators.row_temperature import at_row_temperature
 from bpmcli.core.data.log_odds import log_softmax, reduce_logits
 from bpmcli.core.data.rows import Rows
 

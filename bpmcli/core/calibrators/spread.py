@@ -11,23 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bpmcli.core.calibrators.row_temperature import at_row_temperature
 from bpmcli.core.calibrators.scaled_likelihood import ScaledLikelihood, best_temperature, floored
 from bpmcli.core.data.missed import Missed
 from bpmcli.core.data.rows import EVENT, Rows, SummarisedRows
-from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, Ints
+from bpmcli.core.data.sample import Floats, Ints
 
 PRIOR_SD = 0.7
 """log T ~ N(0, 0.7²)."""
-
-STEPS = 100
-CLOSE = 3e-5
-"""The search ends when a relative step is smaller than this; the remaining error is about its cube."""
-
-SMALLEST_REST = 1e-15
-"""Smaller differences cannot be told from rounding after 1 is subtracted."""
-
-CHUNK_VALUES = 1 << 16
-"""Scores per chunk: two buffers of 0.5 MB stay in the cache."""
 
 
 class Spread(NamedTuple):
@@ -58,57 +49,6 @@ class Spread(NamedTuple):
 
 
 IN_PROPORTION = Spread()
-
-
-def at_row_temperature(logits: Floats, predictions: Ints, g: Floats, miss: Floats) -> Floats:
-    """softmax(β z) with β ≥ 0 for each row such that the predicted class, the largest one, has probability g.
-
-    With d_i = z_i − z_top ≤ 0 the equation is log Σ_{others} e^{β d_i} = log((1 − g) / g). Its left side is convex
-    and falls in β. If g is below 1/K, the answer is β = 0: uniform.
-    """
-    out = np.empty(logits.shape)
-    with np.errstate(divide="ignore"):
-        target = np.log(miss) - np.log(g)
-    step = max(1, CHUNK_VALUES // logits.shape[1])
-    for start in range(0, logits.shape[0], step):
-        rows = slice(start, start + step)
-        top = logits[np.arange(start, min(start + step, logits.shape[0])), predictions[rows]]
-        gaps = np.subtract(logits[rows], top[:, None], out=out[rows])
-        np.maximum(gaps, -LOG_ODDS_LIMIT, out=gaps)
-        gaps *= _row_sharpness(gaps, target[rows])[:, None]
-        np.exp(gaps, out=gaps)
-        gaps /= gaps.sum(axis=1)[:, None]
-    return out
-
-
-def _row_sharpness(gaps: Floats, target: Floats) -> Floats:
-    """β of every row. Each row stops by itself, so its result does not depend on the rows beside it.
-
-    Each step solves the equation to second order. If that has no solution, it is a Newton step, which for a convex,
-    falling function ends at or below the solution.
-    """
-    beta, rows = np.ones(target.size), np.arange(target.size)
-    terms = np.empty(gaps.shape)
-    for _ in range(STEPS):
-        now = terms[: rows.size]
-        np.exp(np.multiply(gaps, beta[rows, None], out=now), out=now)
-        # The predicted class has e^0 = 1.
-        others = np.maximum(now.sum(axis=1) - 1.0, SMALLEST_REST)
-        now *= gaps
-        slope = np.minimum(now.sum(axis=1) / others, -1e-300)
-        bend = np.maximum(np.einsum("ij,ij->i", now, gaps) / others - slope**2, 0.0)
-        newton = (target[rows] - np.log(others)) / slope
-        # δ with F'δ + F''δ²/2 = F'·newton, in the form that does not cancel.
-        inside = 1.0 + 2.0 * newton * bend / slope
-        step = np.where(inside > 0.0, 2.0 * newton / (1.0 + np.sqrt(np.maximum(inside, 0.0))), newton)
-        new = np.maximum(beta[rows] + step, 0.0)
-        moved = np.abs(new - beta[rows]) > CLOSE * np.maximum(new, 1.0)
-        beta[rows] = new
-        if not moved.any():
-            break
-        if not moved.all():
-            rows, gaps = rows[moved], gaps[moved]
-    return beta
 
 
 def floor_of(rows: Rows) -> float:

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize_scalar
+from scipy.special import logsumexp
 
 from bpmcli.core.calibrators import fit_calibrator
 from bpmcli.core.calibrators.distributions import calibrate_distributions
-from bpmcli.core.calibrators.spread import IN_PROPORTION, Spread, at_row_temperature, fit_spread
+from bpmcli.core.calibrators.row_temperature import at_row_temperature
+from bpmcli.core.calibrators.spread import Spread, fit_spread
 from bpmcli.core.data import missed as missed_module
 from bpmcli.core.data.log_odds import log_softmax, reduce_logits
 from bpmcli.core.data.missed import Missed, joined_missed
@@ -98,24 +100,42 @@ def test_the_class_never_changes_and_the_confidence_is_exact(k: int, t: float, f
     assert np.all(probs[rows, predictions] >= probs.max(axis=1) - 1e-10)
 
 
-def test_the_row_temperature_is_the_root_scipy_finds() -> None:
+@pytest.mark.parametrize("k", [2, 3, 7, 40])
+@pytest.mark.parametrize("scale", [0.05, 1.0, 4.0, 60.0])
+def test_the_row_temperature_is_the_root_scipy_finds(k: int, scale: float) -> None:
+    """From logits that hardly differ, where T is far below 1, to saturated ones, and from 1/K to almost 1."""
     rng = np.random.default_rng(3)
-    z = 4 * rng.normal(size=(20, 7))
+    z = scale * rng.normal(size=(40, k))
     top = z.argmax(axis=1)
-    g = rng.uniform(1 / 7 + 0.01, 0.49, size=20)
+    g = 1 / k + (1 - 1 / k) * np.concatenate(
+        [rng.uniform(0.001, 0.99, size=35), [1e-9, 1e-5, 0.999, 1 - 1e-6, 1 - 1e-9]]
+    )
     found = at_row_temperature(z, top, g, 1 - g)
     for row, p, t, wanted in zip(z, found, top, g, strict=True):
-        beta = brentq(lambda b, row=row, t=t, wanted=wanted: np.exp(log_softmax(b * row[None]))[0, t] - wanted, 0, 50)
-        np.testing.assert_allclose(p, np.exp(log_softmax(beta * row[None]))[0], atol=1e-9)
+        gaps = np.delete(row, t) - row[t]
+        goal = math.log1p(-wanted) - math.log(wanted)
+        beta = brentq(lambda b, d=gaps, y=goal: logsumexp(b * d) - y, 0, 60 / -gaps.max(), xtol=1e-300, rtol=1e-14)
+        np.testing.assert_allclose(p, np.exp(log_softmax(beta * row[None]))[0], atol=1e-12)
 
 
-def test_rows_do_not_influence_each_other() -> None:
+@pytest.mark.parametrize("k", [2, 5, 33, 300])
+def test_rows_do_not_influence_each_other(k: int) -> None:
     rng = np.random.default_rng(4)
-    z, g = 4 * rng.normal(size=(300, 5)), rng.random(300)
-    together = IN_PROPORTION.keeping_class(g, 1 - g, z, z.argmax(axis=1))
-    for i in range(0, 300, 7):
-        one = IN_PROPORTION.keeping_class(g[i : i + 1], 1 - g[i : i + 1], z[i : i + 1], z[i : i + 1].argmax(axis=1))
-        assert np.array_equal(one[0], together[i])
+    z, g = 4 * rng.normal(size=(300, k)), rng.random(300)
+    top = z.argmax(axis=1)
+    together = at_row_temperature(z, top, g, 1 - g)
+    for size in (1, 2, 3):
+        for i in range(0, 297, 7):
+            few = slice(i, i + size)
+            assert np.array_equal(at_row_temperature(z[few], top[few], g[few], 1 - g[few]), together[few])
+
+
+def test_scores_without_a_solution_give_the_nearest_distribution() -> None:
+    """A tie cannot have more than 1/2 on top, a probability below 1/K is raised, and 0 and 1 are finite."""
+    z = np.array([[2.0, 2.0, 0.0], [2.0, 1.0, 0.0], [2.0, 1.0, 0.0], [2.0, 1.0, -1e9]])
+    g = np.array([0.9, 0.2, 0.0, 1.0])
+    found = at_row_temperature(z, np.zeros(4, dtype=int), g, 1 - g)
+    np.testing.assert_allclose(found, [[0.5, 0.5, 0], [1 / 3] * 3, [1 / 3] * 3, [1, 0, 0]], atol=1e-12)
 
 
 def test_wrong_rows_alone_are_enough_and_their_order_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
