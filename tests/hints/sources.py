@@ -77,7 +77,7 @@ class Module:
                 found = [text for value in _values(scope, name) for text in self.texts(value, value, seen)]
                 if found:
                     return found
-        for module in MODULES:
+        for module in modules():
             if module is not self and (own := list(_values(module.tree, name, top=True))):
                 return [text for value in own for text in module.texts(value, value, seen)]
         return [ANY]
@@ -109,12 +109,15 @@ def _values(scope: ast.AST, name: str, top: bool = False) -> Iterator[ast.expr]:
                 yield from (n.value for n in ast.walk(node) if isinstance(n, ast.Return) and n.value is not None)
 
 
-MODULES = [Module(path) for path in sorted(PACKAGE.rglob("*.py"))]
+@cache
+def modules() -> list[Module]:
+    """Every file of the program. Parsed when the hints are asked for, not when the tests are collected in every process."""
+    return [Module(path) for path in sorted(PACKAGE.rglob("*.py"))]
 
 
 @cache
 def collected() -> list[Hint]:
     """Every hint of the program, those of notices included."""
-    found = [hint for module in MODULES for hint in module.hints()]
+    found = [hint for module in modules() for hint in module.hints()]
     found += [Hint(f"notice {code}", re.sub(r"\{\w+\}", ANY, hint)) for code, (_, hint) in TEXTS.items() if hint]
     return [hint._replace(text=re.sub(f"{ANY}+", ANY, hint.text)) for hint in found]
