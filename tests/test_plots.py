@@ -326,6 +326,25 @@ def test_dark_title_and_size(run: Run, drawn: list[Any]) -> None:
     assert drawn[0].get_facecolor()[:3] < (0.2, 0.2, 0.2)
 
 
+def test_a_small_picture_has_a_whole_title_and_nothing_on_its_curve(run: Run, saved: list[Any]) -> None:
+    title = "A title that is much longer than a picture of four inches is wide"
+    _reliability("r.png", FILES[:1], InputOptions(), style=plots.PictureStyle("light", title, (4.0, 4.0)))
+    (figure,) = saved
+    box = figure._suptitle.get_window_extent()
+    assert figure.bbox.x0 <= box.x0
+    assert box.x1 <= figure.bbox.x1
+    assert figure._suptitle.get_text().replace("\n", " ") == title
+    assert not figure.axes[0].texts
+
+
+def test_the_edges_of_the_log_odds_are_explained(run: Run, drawn: list[Any]) -> None:
+    run("metrics", FILES[0], "--plot", "a.png", "--axis", "log-odds")
+    run("metrics", FILES[0], "--plot", "b.png", "--axis", "confidence")
+    first, second = (" ".join(t.get_text() for t in figure.legends[0].get_texts()) for figure in drawn)
+    assert "(top edge: 100 %)" in first
+    assert "edge" not in second
+
+
 def test_colours_are_told_apart() -> None:
     """Up to nineteen lines, no two of them alike."""
     look = plots.looks([f"m{i}" for i in range(19)], "m7")

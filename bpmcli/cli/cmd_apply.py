@@ -69,7 +69,7 @@ def _calibrate(jobs: Sequence[Any], results: Any, outcomes: Outcomes, mean: str)
             console.show_notices(new, outcomes.where(path))
         if target != "-":
             change = f"{mean} {done.mean_before:.5f} -> {done.mean_after:.5f}"
-            console.note(f"{path} -> {done.output}: {done.rows} rows, {change}")
+            console.note(f"{path} -> {done.output}: {done.rows:,} rows, {change}")
         if done.judged:
             console.note(f"  before: {done.judged.before}")
             console.note(f"  after: {done.judged.after}")

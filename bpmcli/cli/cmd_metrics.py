@@ -22,6 +22,7 @@ HELP = {
     "output_dir": "Also write each input's result to this folder, as json (or csv with -f csv).",
     "format": "table, json, csv, markdown, or jsonl (a line of JSON as soon as each input is done).",
 }
+ID = only(help={"id": "Column that identifies a row: joins --label FILE, pairs rows with a --baseline."})
 
 
 def metrics(
@@ -33,7 +34,7 @@ def metrics(
     gate: Gate,
     ci: Ci,
     groups: Annotated[Groups, only("by")],
-    read: Reading,
+    read: Annotated[Reading, ID],
     correct: Correct,
     check: InputCheck,
     work: Work,

@@ -92,7 +92,7 @@ def _show(format_: str, written: Mapping[str, Any]) -> None:
         lines.append({"output": target, "rows": rows, "cells": cells, "groups": len(tables) if found.by else None})
         groups = f" in {len(tables)} groups" if len(tables) > 1 else ""
         if format_ == "table":
-            console.note(f"{target}: {rows} rows in {cells} cells{groups}")
+            console.note(f"{target}: {rows:,} rows in {cells:,} cells{groups}")
     if format_ != "table":
         from bpmcli.cli.render import Table, show
 

@@ -160,10 +160,12 @@ def _legend(found: Reliability, grid: _Grid, marks: Marks, event: bool) -> Itera
 
     across, up = ("P(y = 1)", "event rate") if event else ("confidence", "accuracy")
     curve, diagonal = ("⠒", "⠐⠄") if marks.braille else ("*", ".")
-    few = f" ({marks.light_bin} few rows)" if any(_is_light(b, found) for b in found.bins) else ""
+    few = f"{marks.light_bin} few rows" if any(_is_light(b, found) for b in found.bins) else ""
+    remarks = ", ".join(filter(None, [few, found.at_the_edge()]))
+    bins = f"{marks.bin} bin ({remarks})" if remarks else f"{marks.bin} bin"
     level = f"{100 * found.level:g} %"
     legend = (
-        f"{up} against {across}: {marks.bin} bin{few}, {curve} curve, {marks.band} its {level} band, "
+        f"{up} against {across}: {bins}, {curve} curve, {marks.band} its {level} band, "
         f"{diagonal} perfect calibration; {_highest_bar(found, grid, event)}"
     )
     for line in textwrap.wrap(legend, grid.columns):
@@ -185,7 +187,7 @@ def _highest_bar(found: Reliability, grid: _Grid, event: bool) -> str:
 def colour_key(lines: list[list[Glyph]], event: bool) -> list[Glyph]:
     """What the colours of the diagram mean: one line, with the colours that are there."""
     high, low = ("too high", "too low") if event else ("over-confident", "under-confident")
-    meanings = {OVER: f"{high} beyond the band", UNDER: f"{low} beyond the band", FINE: "calibrated within it"}
+    meanings = {OVER: f"{high} beyond the band", UNDER: f"{low} beyond the band", FINE: "calibrated within the band"}
     used = {glyph.colour.removeprefix("bold ") for line in lines for glyph in line}
     key = [Glyph(" " * MARGIN)]
     for colour, meaning in meanings.items():

@@ -117,8 +117,8 @@ def labelled(record: Record, label: str) -> str:
 def rank(records: Sequence[Record], metric: str) -> list[dict[str, Any]]:
     """The records with the best value of a metric first, each with its rank and whether it ties with the best.
 
-    A record ties if its confidence interval overlaps the interval of the best; None if there is no interval. Records
-    without a value come last.
+    A record ties if its confidence interval overlaps the interval of the best, and the best ties if any other record
+    does; None if there is no interval. Records without a value come last.
     """
     from bpmcli.core.metrics import METRICS
 
@@ -131,12 +131,12 @@ def rank(records: Sequence[Record], metric: str) -> list[dict[str, Any]]:
 
     ordered = sorted(records, key=value)
     best = ordered[0]["metrics"][metric].get(far) if ordered else None
-    ranked = []
-    for place, record in enumerate(ordered, 1):
-        end = record["metrics"][metric].get(near)
-        tied = None if best is None or end is None else place == 1 or sign * end <= sign * best
-        ranked.append({**record, "rank": place, "tied": tied})
-    return ranked
+    ends = [record["metrics"][metric].get(near) for record in ordered]
+    tied = [None if best is None or end is None else sign * end <= sign * best for end in ends]
+    if tied and tied[0] is not None:
+        tied[0] = any(tied[1:])
+    pairs = zip(ordered, tied, strict=True)
+    return [{**record, "rank": place, "tied": ties} for place, (record, ties) in enumerate(pairs, 1)]
 
 
 def shorten_inputs(table: Table) -> Table:

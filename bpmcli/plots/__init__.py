@@ -6,6 +6,7 @@ distinguish the lines in print. The same data gives the same bytes.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -20,6 +21,9 @@ COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 DASHES = ("-", (0, (6, 1.5)), (0, (4, 1.5, 1, 1.5)), (0, (2, 1)))
 TRUE = "black"
+
+LETTERS = 9.5
+"""Letters of a title that fit one inch."""
 
 NO_DATES: dict[str, dict[str, None]] = {
     "png": {"Software": None},
@@ -122,6 +126,14 @@ def picture(path: str, width: float, height: float, style: PictureStyle = PLAIN)
             layout.execute(figure)
         with atomic_path(path) as temporary:
             figure.savefig(temporary, format=format_, metadata=NO_DATES[format_])
+
+
+def headline(figure: Any, title: str, style: PictureStyle) -> None:
+    """The title of the whole picture, broken into lines that fit its width."""
+    text = title if style.title is None else style.title
+    width = max(int(LETTERS * figure.get_figwidth()), 1)
+    lines = [part for line in text.split("\n") for part in textwrap.wrap(line, width) or [""]]
+    figure.suptitle("\n".join(lines), fontsize=12)
 
 
 def grid(panels: int, columns: int | None = None) -> tuple[int, int]:

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from bpmcli.plots import PLAIN, PictureStyle, grid, picture, shorten
+from bpmcli.plots import PLAIN, PictureStyle, grid, headline, picture, shorten
 
 ROWS = "#999999"
 DIAGONAL = "#888888"
+ROOM = 2.2
+"""Height in inches from which a diagram has room for text."""
 
 
 @contextmanager
@@ -31,9 +33,21 @@ def two_storeys(
                 top.set_title(shorten(os.path.basename(name)))
             top.set_box_aspect(1)
             below.set_box_aspect(0.25)
-        figure.suptitle(title if style.title is None else style.title, fontsize=12)
+        headline(figure, title, style)
         handles, labels = pairs[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=1 if columns == 1 else 2)
+        if style.size:
+            _clear_small(figure, [top for top, _ in pairs])
+
+
+def _clear_small(figure: Any, axes: Sequence[Any]) -> None:
+    """Remove the texts inside diagrams that are too small to hold them beside the curve."""
+    if layout := figure.get_layout_engine():
+        layout.execute(figure)
+    for top in axes:
+        if top.get_window_extent().height < ROOM * figure.dpi:
+            for text in list(top.texts):
+                text.remove()
 
 
 def square(axis: Any) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from bpmcli.core.data.sample import Floats
 from bpmcli.core.metrics.axis import Axis, common_axis, tick_label
 from bpmcli.core.metrics.reliability import Reliability
-from bpmcli.plots import COLOURS, PLAIN, PictureStyle, looks, picture, shorten
+from bpmcli.plots import COLOURS, PLAIN, PictureStyle, headline, looks, picture, shorten
 from bpmcli.plots.panels import DIAGONAL, ROWS, two_storeys
 
 CURVE, POINT = COLOURS[1], COLOURS[0]
@@ -36,24 +36,26 @@ def draw_reliability(
 ) -> None:
     """A panel per model, all with the same axes."""
     axis = common_axis([d.found.axis for d in diagrams])
-    with two_storeys(path, [d.name for d in diagrams], "Reliability diagram", style, columns) as panels:
+    edge = max(d.found.at_the_edge(axis) for d in diagrams)
+    title = "Reliability diagram" if len(diagrams) == 1 else "Reliability diagrams"
+    with two_storeys(path, [d.name for d in diagrams], title, style, columns) as panels:
         for (top, below), diagram in zip(panels, diagrams, strict=True):
             found = diagram.found
             _curve(top, found, axis, CURVE, f"calibration curve, {100 * found.level:g} % band")
-            _bins(top, found, axis)
+            _bins(top, found, axis, edge)
             frame(top, axis, diagram.event)
             _parts(top, found, axis)
             top.tick_params(labelbottom=False)
             rows_below(below, found.rows_by_place(BARS, axis), found.n, axis, diagram.event)
-            title = shorten(os.path.basename(diagram.name))
-            top.set_title(f"{title}\n{diagram.figures}" if diagram.figures else title)
+            name = shorten(os.path.basename(diagram.name))
+            top.set_title(f"{name}\n{diagram.figures}" if diagram.figures else name)
 
 
 def draw_overlay(path: str, diagrams: Sequence[Diagram], style: PictureStyle = PLAIN) -> None:
     """The curves and bands of several models in one panel, on the axis that suits most of them."""
     axis = common_axis([d.found.axis for d in diagrams])
     look = looks([d.name for d in diagrams])
-    with picture(path, 6.4, 6.9 + 0.36 * len(diagrams), style) as figure:
+    with picture(path, 6.4, 6.5 + 0.36 * len(diagrams), style) as figure:
         top = figure.subplots()
         for diagram in diagrams:
             figures = diagram.figures.replace("\n", ", ")
@@ -62,8 +64,9 @@ def draw_overlay(path: str, diagrams: Sequence[Diagram], style: PictureStyle = P
         frame(top, axis, diagrams[0].event)
         top.set_xlabel("P(y = 1)" if diagrams[0].event else "confidence")
         top.set_box_aspect(1)
-        figure.suptitle("Calibration curves" if style.title is None else style.title, fontsize=12)
-        figure.legend(*top.get_legend_handles_labels(), loc="outside lower center", ncols=1, borderaxespad=1.2)
+        headline(figure, "Calibration curves", style)
+        handles, labels = top.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=1, borderaxespad=1.2, handlelength=3.2)
 
 
 def _curve(top: Any, found: Reliability, axis: Axis, colour: str, label: str, linestyle: Any = "-") -> None:
@@ -72,12 +75,12 @@ def _curve(top: Any, found: Reliability, axis: Axis, colour: str, label: str, li
     top.plot(x, axis.share(found.curve), color=colour, linewidth=2.2, linestyle=linestyle, label=label)
 
 
-def _bins(top: Any, found: Reliability, axis: Axis) -> None:
+def _bins(top: Any, found: Reliability, axis: Axis, edge: str) -> None:
     keys = ("confidence", "accuracy", "accuracy_low", "accuracy_high", "rows")
     s, rate, low, high, rows = (np.array([b[key] for b in found.bins]) for key in keys)
     x, y = np.clip(axis.share(s), 0.0, 1.0), np.clip(axis.share(rate), 0.0, 1.0)
     top.vlines(x, np.clip(axis.share(low), 0, 1), np.clip(axis.share(high), 0, 1), color=POINT, linewidth=1.1)
-    label = f"{len(found.bins)} bins with 95 % intervals, area by rows"
+    label = f"{len(found.bins)} bins with 95 % intervals, area by rows" + (f"\n({edge})" if edge else "")
     area = np.maximum(LARGEST * rows / rows.max(), 6.0)
     top.scatter(x, y, s=area, color=POINT, alpha=0.85, zorder=3, label=label, clip_on=False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.util import find_spec
@@ -40,7 +41,8 @@ def render_report(models: Sequence[Examined], failures: Sequence[str], calibrati
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": percent, "figure": figure, "tone": tone, "meaning": meaning}
+    filters = (percent, figure, tone, meaning, unbroken)
+    environment.filters |= {function.__name__: function for function in filters}
     ordered = sorted(models, key=_error)
     tied = ties_with_best([model.record["metrics"]["tce"] for model in ordered])
     folder = common_folder([str(model.record["input"]) for model in models])
@@ -99,6 +101,7 @@ def _view(model: Examined, place: int, folder: str, tied: bool) -> dict[str, Any
         "tone": tone(record.get("verdict") or {}),
         "sentence": _sentence(record),
         "remarks": record.get("disagreements", ()),
+        "edge": model.reliability.at_the_edge(),
         "diagram": _markup(diagram(model.reliability, escape(label, quote=True), event)),
         "worst": worst_bins(model.reliability.bins) if _has_error(record) else [],
         "groups": model.groups,
@@ -128,6 +131,14 @@ def _markup(text: str) -> Any:
     from markupsafe import Markup
 
     return Markup(text)
+
+
+def unbroken(text: str) -> Any:
+    """A sentence, escaped, in which no line breaks between a figure and its % or within an option."""
+    from markupsafe import Markup
+
+    kept = re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", escape(text))
+    return Markup(re.sub(r"--[a-z][a-z-]*", r'<span class="whole">\g<0></span>', kept))
 
 
 def worst_bins(bins: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
@@ -183,7 +194,7 @@ def percent(value: float | None, digits: int = 1) -> str:
         return "–"
     while digits < 6 and value < 1 and round(100 * value, digits) >= 100:
         digits += 1
-    return f"{100 * value:.{digits}f} %"
+    return f"{100 * value:.{digits}f}\N{NO-BREAK SPACE}%"
 
 
 def figure(value: float | None) -> str:

@@ -130,8 +130,10 @@ def _notices(
         )
     if counts["in-sample"]:
         yield notice("in-sample")
-    if judged is not None and (judged.worse or judged.left):
-        yield notice("got-worse" if judged.worse else "error-left")
+    if judged is not None and judged.worse:
+        yield notice("got-worse")
+    elif judged is not None and judged.left:
+        yield notice("error-left-in-sample" if counts["in-sample"] else "error-left")
 
 
 def _listed(names: Sequence[str]) -> str:

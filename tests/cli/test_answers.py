@@ -67,9 +67,10 @@ def test_a_ranking_is_best_first_and_marks_ties(run):
     found = lines(ran.out)
     assert [line["input"] for line in found] == [str(GOOD), str(OVER), str(UNDER)]
     assert [line["rank"] for line in found] == ["1", "2", "3"]
-    assert [line["tied"] for line in found] == ["True", "False", "False"]
+    # The best is tied only if there is another one to be tied with.
+    assert [line["tied"] for line in found] == ["False", "False", "False"]
     found = lines(run("metrics", TEST, VAL, GOOD, "--sort", "tce", "-f", "csv").out)
-    assert [line["tied"] for line in found] == ["True", "False", "False"]
+    assert [line["tied"] for line in found] == ["False", "False", "False"]
     # Two models whose intervals overlap are tied.
     found = lines(run("metrics", TEST, VAL, "--sort", "tce", "-f", "csv").out)
     assert [line["tied"] for line in found] == ["True", "True"]
@@ -289,3 +290,10 @@ def test_a_bare_fit_says_that_it_is_the_papers(run):
     bare, named = (run("fit", TEST, *argv, "-o", "p.json").err for argv in ([], ["--method", "bpm"]))
     assert "fitted bpm, the paper's method; --method auto chooses by cross-validated log loss" in bare
     assert "the method of the paper" not in named
+
+
+def test_no_interval_of_an_error_begins_below_zero(run):
+    for line in lines(run("metrics", GOOD, "-m", "all", "--interval", "0.95", "-f", "csv").out):
+        lows = {name: float(value) for name, value in line.items() if name.endswith(" low") and value}
+        assert "tce-bpm low" in lows
+        assert min(lows.values()) >= 0

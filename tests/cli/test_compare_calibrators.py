@@ -82,7 +82,7 @@ def test_the_table_says_how_it_was_made(run: Run) -> None:
     assert out.startswith("held-out: fitted to 599 rows of")
     assert "* best, ~ not significantly worse (paired t-test, jackknife over folds" in out
     out = run(*CROSS, OVER).out
-    assert "3-fold cross-validation of 1797 rows" in out
+    assert "3-fold cross-validation of 1,797 rows" in out
     assert "2 times, stratified by outcome" in out
     assert "Nadeau-Bengio" in out
     assert "in-sample" not in out
@@ -153,7 +153,7 @@ def test_learning_curve(run: Run) -> None:
     argv = (*CROSS, OVER, "--learning-curve", "30,600,5000", "--method", "bpm")
     ran = run(*argv)
     assert "30        600" in ran.out
-    assert "1797 rows are too few for calibration sets of 5000" in ran.err
+    assert "1,797 rows are too few for calibration sets of 5000" in ran.err
     assert "bpm failed in 6 of 6 fits to 30 rows" in ran.err
     scores = document(run, *argv)["inputs"][0]["scores"]
     nll = {(s["method"], s["calibration_rows"]): s["value"] for s in scores if s["score"] == "nll"}

@@ -32,7 +32,18 @@ def test_colour_says_on_which_side_the_band_lies(shift, colour):
 
 
 def test_calibrated_rows_are_green():
-    assert colours(draw(rows(0.0), 80)) == {diagram.FINE}
+    lines = draw(rows(0.0), 80)
+    assert colours(lines) == {diagram.FINE}
+    key = "".join(glyph.text for glyph in diagram.colour_key(lines, False))
+    assert key.strip() == "green: calibrated within the band"
+
+
+def test_bins_at_the_edge_of_the_log_odds_are_explained():
+    s = np.concatenate([np.full(500, 0.999), np.full(100, 0.6), np.full(100, 0.01)])
+    hits = np.concatenate([np.ones(500), np.arange(100) % 2, np.zeros(100)])
+    found = reliability(sample_from_confidences(s, hits))
+    assert "● bin (top edge: 100 %, bottom edge: 0 %)" in " ".join(plain(draw(found, 200)).split())
+    assert "edge" not in plain(draw(reliability(sample_from_confidences(s, hits), axis=CONFIDENCE), 200))
 
 
 @pytest.mark.parametrize("width", [30, 80, 120])

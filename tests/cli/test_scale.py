@@ -49,7 +49,7 @@ def test_few_values_are_summarised_without_loss(run):
         assert figures(ran.out) == pytest.approx({k: m["value"] for k, m in exact["metrics"].items()}, abs=1e-9)
         assert "approximate" not in record["metrics"]["ece-sweep"]
         assert record["summary_cells"] == N
-        assert any("their 4000 distinct values, without loss" in n for n in record["notices"])
+        assert any("their 4,000 distinct values, without loss" in n for n in record["notices"])
     fitted, there = json.loads(run("fit", "kept.parquet").out), json.loads(run("fit", "a.parquet").out)
     assert fitted["parameters"] == pytest.approx(there["parameters"], abs=1e-6)
     again = run("metrics", "kept.parquet", "--variant", "authors", "-m", "tce-bpm", "--format", "json")
@@ -71,7 +71,7 @@ def test_summarize_then_metrics_and_fit(run, cells):
     write("a.parquet")
     ran = run("summarize", "a.parquet", "-o", "cells.parquet")
     assert ran.out == ""
-    assert "cells.parquet: 4000 rows in" in ran.err
+    assert "cells.parquet: 4,000 rows in" in ran.err
     direct = run("metrics", "a.parquet", "--summary", "--format", "json")
     stored = run("metrics", "cells.parquet", "--format", "json")
     assert figures(direct.out) == figures(stored.out)
@@ -144,11 +144,11 @@ def test_large_inputs_switch_by_themselves_and_exact_forbids_it(run, monkeypatch
     write("a.parquet")
     write("b.parquet", seed=1)
     assert "reduced to" not in run("metrics", "a.parquet").err
-    assert "8000 rows were reduced to" in run("metrics", "a.parquet", "b.parquet", "--pool").err
+    assert "8,000 rows were reduced to" in run("metrics", "a.parquet", "b.parquet", "--pool").err
     assert "reduced to" not in run("metrics", "a.parquet", "b.parquet", "--pool", "--exact").err
     write("c.parquet", n=6000)
-    assert "6000 rows were reduced to" in run("metrics", "c.parquet").err
-    assert "6000 rows were reduced to" in run("metrics", "c.parquet", "-j", 2).err
+    assert "6,000 rows were reduced to" in run("metrics", "c.parquet").err
+    assert "6,000 rows were reduced to" in run("metrics", "c.parquet", "-j", 2).err
     assert "reduced to" not in run("metrics", "c.parquet", "--exact").err
 
 

@@ -291,9 +291,16 @@ def test_usage(run, monkeypatch):
     assert "pip install jinja2" in run("report", "a.csv", "-o", "r.html", code=2).err
 
 
-@pytest.mark.parametrize(("value", "text"), [(0.5, "50.0 %"), (0.99999, "99.999 %"), (1.0, "100.0 %"), (None, "–")])
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.5, "50.0\xa0%"), (0.99999, "99.999\xa0%"), (1.0, "100.0\xa0%"), (None, "–")]
+)
 def test_shares_near_one_keep_their_digits(value, text):
     assert page.percent(value) == text
+
+
+def test_lines_break_neither_before_a_percent_sign_nor_within_an_option():
+    found = str(page.unbroken("<b> 5 % with --density empirical"))
+    assert found == '&lt;b&gt; 5\xa0% with <span class="whole">--density</span> empirical'
 
 
 def test_a_calibration_file_that_does_not_suit_an_input_costs_only_the_repairs(run):

@@ -139,11 +139,11 @@ def _ordered(scores: Sequence[CalibratorScore], rank_by: str) -> list[str]:
 def _what(pair: FilePair, part: RepeatResult, contest: Contest, kind: str) -> str:
     n, m = part.rows
     if kind == IN_SAMPLE:
-        return f"in-sample: fitted and scored on the same {n} rows of {pair.evaluation}. Not a fair comparison"
+        return f"in-sample: fitted and scored on the same {n:,} rows of {pair.evaluation}. Not a fair comparison"
     if kind == HELD_OUT:
-        return f"held-out: fitted to {n} rows of {pair.calibration}, scored on {m} rows of {pair.evaluation}"
+        return f"held-out: fitted to {n:,} rows of {pair.calibration}, scored on {m:,} rows of {pair.evaluation}"
     times = f", {contest.repeats} times" if contest.repeats > 1 else ""
-    return f"held-out: {contest.folds}-fold cross-validation of {n} rows of {pair.evaluation}{times}, stratified by outcome"
+    return f"held-out: {contest.folds}-fold cross-validation of {n:,} rows of {pair.evaluation}{times}, stratified by outcome"
 
 
 def _choice(scores: Sequence[CalibratorScore], kind: str, rank_by: str) -> str:

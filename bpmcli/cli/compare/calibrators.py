@@ -147,7 +147,7 @@ def _note_missing(where: str, part: Any, scores: Sequence[Any], sizes: Sequence[
         console.note(f"{at}left out, because {part.why}: {', '.join(part.left_out)}")
     shown = {s.calibration_rows for s in scores}
     if sizes and (beyond := [str(n) for n in sizes if n not in shown]):
-        console.note(f"{at}{part.rows[0]} rows are too few for calibration sets of {', '.join(beyond)}")
+        console.note(f"{at}{part.rows[0]:,} rows are too few for calibration sets of {', '.join(beyond)}")
     failed = dict.fromkeys((s.method, s.failed, s.draws, s.calibration_rows, s.reason) for s in scores if s.failed)
     for method, count, draws, size, reason in failed:
         often = f" in {count} of {draws} fits to {size} rows" if draws > 1 and sizes else ""

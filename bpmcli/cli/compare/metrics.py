@@ -148,7 +148,7 @@ def _paired(inputs: Sequence[str], wanted: Wanted, level: float, resamples: int,
     differences = paired_differences(first, second, wanted.names, wanted.options, level, resamples, seed)
     found = [d._asdict() for d in differences]
     head = ["metric", "first", "second", "difference", f"{100 * level:g} % low", "high", "P-value"]
-    title = f"{paths[1]} minus {paths[0]}, on the same {first.n} rows (negative: the second is better{_exceptions(wanted.names)})"
+    title = f"{paths[1]} minus {paths[0]}, on the same {first.n:,} rows (negative: the second is better{_exceptions(wanted.names)})"
     about = {"inputs": paths, "n": first.n, "level": level, "resamples": resamples}
     document = {"schema": "bpmcli/paired", "version": 1, **about, "differences": found}
     show(wanted.format, Table(head, [list(d.values()) for d in found], title), document)

@@ -45,11 +45,7 @@ class Reading(Record):
     ] = None
     id: Annotated[
         str | None,
-        typer.Option(
-            "--id",
-            metavar="KEY",
-            help="Column that identifies a row: joins --label FILE, pairs rows with a --baseline.",
-        ),
+        typer.Option("--id", metavar="KEY", help="Column that identifies a row, by which --label FILE is joined."),
     ] = None
     event: Annotated[bool, typer.Option("--event", help="Use P(y = 1) instead of the predicted class.")] = False
     skip_missing: Annotated[bool, typer.Option("--skip-missing", help="Skip rows with missing values.")] = False

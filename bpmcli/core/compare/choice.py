@@ -81,8 +81,9 @@ class Choice(NamedTuple):
         return f" and {self.losses[second]:.4f} for {second}{', which is not clearly lower' if lower else ''}"
 
     def _difference(self, name: str) -> str:
-        found = abs(self.losses[name] - self.losses[self.method])
-        return f"difference {found:.4f}, standard error {self.errors[name]:.4f}"
+        found, error = abs(self.losses[name] - self.losses[self.method]), self.errors[name]
+        digits = 4 if error >= 0.001 or not error else min(1 - math.floor(math.log10(error)), 12)
+        return f"difference {found:.{digits}f}, standard error {error:.{digits}f}"
 
     def document(self) -> dict[str, object]:
         """As the parameter file stores it."""

@@ -47,6 +47,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "bpmcli compare calibrators --calibration FILE --evaluation FILE shows whether another method does better; "
         "if none does, fit on rows that are more like these",
     ),
+    "error-left-in-sample": (
+        "these rows are still miscalibrated after calibration, although the calibrator was fitted to them",
+        "bpmcli compare calibrators FILE shows whether another method does better",
+    ),
     "no-header": (
         "the file has no header; its columns are called {first} to {last}",
         "",
@@ -237,7 +241,9 @@ class Notice(Record):
         values = dict(self.values)
         rows = values.get("rows")
         capped = CAPPED if isinstance(rows, int) and rows > CAPPED_FROM else ""
-        return TEXTS[self.code][0].format(**values, capped=capped, **(ONE if values.get("count") == 1 else MANY))
+        words = ONE if values.get("count") == 1 else MANY
+        shown = {name: f"{value:,}" if isinstance(value, int) else value for name, value in values.items()}
+        return TEXTS[self.code][0].format(**shown, capped=capped, **words)
 
     @property
     def hint(self) -> str:

@@ -93,7 +93,8 @@ def _within_range(
 ) -> tuple[float, float]:
     """Limits that contain the value and stay within the range of the metric, widened by `room`."""
     if entry.calibration_error:
-        return min(low, curve_low, value), max(min(high, 1.0), room, value)
+        # No error is below 0, though a debiased estimate of it may be.
+        return min(max(min(low, curve_low), 0.0), value), max(min(high, 1.0), room, value)
     low = min(low, curve_low**2) if entry.squared_error else low
     low, high = max(min(low, value) - room, 0.0), max(high, value) + room
     return low, min(high, entry.most)

@@ -14,6 +14,7 @@ from bpmcli.core.metrics.decomposition import BrierParts, brier_parts
 
 POINTS = 121
 DRAWS = 1000
+ALMOST = 1e-12
 CELLS = 240
 """Cells of the histogram: fine enough to be added up to any number of bars."""
 
@@ -42,6 +43,14 @@ class Reliability(NamedTuple):
     def confidence(self) -> Floats:
         """The points of the curve as confidences."""
         return sigmoid(self.log_odds)
+
+    def at_the_edge(self, axis: Axis | None = None) -> str:
+        """What bins at an edge of the axis mean, if there are any: rates of 0 and 1 have no place in log-odds."""
+        if (axis or self.axis).kind != LOG_ODDS:
+            return ""
+        rates = [b["accuracy"] for b in self.bins]
+        top, bottom = max(rates) > 1 - ALMOST, min(rates) < ALMOST
+        return ", ".join(["top edge: 100 %"] * top + ["bottom edge: 0 %"] * bottom)
 
     def rows_by_place(self, places: int, axis: Axis | None = None) -> Floats:
         """Share of the rows in each of `places` equal parts of the axis, or of another axis."""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from bpmcli.core.data.notices import Notice, notice
 from bpmcli.errors import DataError
-from bpmcli.io.formats import reads, writer_for, writes
+from bpmcli.io.formats import reader_for, reads, suffix_of, writer_for, writes
 from bpmcli.io.formats.csv_columns import LineEnds, expected, has_nul, nested
 from bpmcli.io.formats.csv_dialect import Dialect, dialect, first_lines
 from bpmcli.io.formats.csv_quotes import closed_quotes, header_and_rows
@@ -87,7 +87,9 @@ class CsvReader(TextReader):
         if shape:
             raise DataError(
                 f"line {shape[1]} has {shape[3]} fields, the header {shape[2]}",
-                "quote fields that hold the separator, and leave no line cut off",
+                "quote fields that hold the separator, and leave no line cut off"
+                if reader_for(suffix_of(self.path))
+                else "leave out files that are no tables; if this is one, quote fields that hold the separator",
             ) from None
         if "invalid UTF8" in text:
             line = re.search(r"Row #(\d+)", text)

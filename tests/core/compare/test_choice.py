@@ -60,7 +60,7 @@ def test_calibrated_rows_are_left_alone_or_hardly_touched() -> None:
         assert str(choice.notice).startswith(
             f"--method auto chose identity, because there is nothing to repair: the log loss {what} is "
             f"{choice.losses['identity']:.4f} uncalibrated and {choice.losses[second]:.4f} with {second}, the best "
-            "calibrator, in 5-fold cross-validation of 3000 rows"
+            "calibrator, in 5-fold cross-validation of 3,000 rows"
         )
 
 
@@ -112,6 +112,13 @@ def test_leaving_the_scores_alone_is_as_good_unless_two_standard_errors_worse(ra
         assert (
             f"not clearly below {raw:.4f} uncalibrated (difference {abs(raw - 1):.4f}, standard error 0.0100)" in text
         )
+
+
+def test_a_small_standard_error_keeps_its_digits() -> None:
+    losses = {"platt": 0.61231, "identity": 0.6191, "averaged-matrix": 0.61243}
+    choice = Choice("platt", "of y = 1", losses, dict.fromkeys(losses, 0.0000312), 12345)
+    assert str(choice.notice).endswith("clearly higher (difference 0.000120, standard error 0.000031)")
+    assert "cross-validation of 12,345 rows" in str(choice.notice)
 
 
 def test_losses_of_whole_distributions_by_hand() -> None:
