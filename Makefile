@@ -36,11 +36,11 @@ demo: $(VENV)/demo  ## install, then fit, apply, metrics, simulate, compare on s
 test: $(VENV)/test  ## install, then run the tests (COVERAGE=1: with branch coverage, floor 95 %)
 ifdef COVERAGE
 	$(BIN)/python -m coverage erase
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m coverage run -m pytest -n auto
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m coverage run -m pytest -n auto --dist worksteal
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report
 else
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
 endif
 
 coverage:  ## run the tests with branch coverage, as CI does

@@ -33,9 +33,12 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     _build_commands_once()
-    with suppress(ModuleNotFoundError):  # benchmarks/findings_on.py runs tests on a version without these modules
-        _judge_rows_once()
-        _fit_curves_once()
+    with suppress(
+        ImportError, AttributeError
+    ):  # benchmarks/findings_on.py runs tests on versions without some of these
+        import remembered
+
+        remembered.results_of_commands()
 
 
 def pytest_collection_finish() -> None:
@@ -55,48 +58,6 @@ def _build_commands_once() -> None:
         return built[id(app)][1]
 
     typer.main.get_command = remembered
-
-
-def _judge_rows_once() -> None:
-    """Most commands give a verdict on their rows, and most tests use the same rows.
-
-    Only commands remember verdicts: tests of `verdict` itself import the function, which is left as it is.
-    """
-    from bpmcli.core.compare import before_after
-    from bpmcli.core.metrics import disagreement
-    from bpmcli.tasks import report
-
-    judge, judged = disagreement.verdict, {}
-
-    def remembered(sample: Any, *arguments: Any) -> Any:
-        values = list(sample._asdict().values())
-        key = (*(value.tobytes() if isinstance(value, np.ndarray) else value for value in values), *arguments)
-        if key not in judged:
-            judged[key] = judge(sample, *arguments)
-        return judged[key]
-
-    for module in (disagreement, before_after, report):
-        assert module.verdict is judge
-        module.verdict = remembered
-
-
-def _fit_curves_once() -> None:
-    """Every verdict, and every `tce` without an interval, fits the averaged curve, and most tests use the same rows.
-
-    Only the metric remembers its fits: calibrators and tests of `fit_mixture` itself call the function as it is.
-    """
-    from bpmcli.core.curves.averaged import tce
-
-    fit, fitted = tce.fit_mixture, {}
-
-    def remembered(cells: Any, *arguments: Any) -> Any:
-        values = cells._asdict().values()
-        key = (*(value.tobytes() if isinstance(value, np.ndarray) else value for value in values), *arguments)
-        if key not in fitted:
-            fitted[key] = fit(cells, *arguments)
-        return fitted[key]
-
-    tce.fit_mixture = remembered
 
 
 @dataclass(frozen=True)

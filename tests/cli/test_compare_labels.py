@@ -57,7 +57,7 @@ def test_uncalibrated_scores_are_those_of_metrics(run: Run, tags: Path, open_set
     assert {name: found[name] for name in SCORES} == pytest.approx(measured(run, path, how), abs=1e-12)
 
 
-def test_each_label_gets_its_own_calibrator(run: Run, tags: Path, tmp_path: Path) -> None:
+def test_each_label_gets_its_own_calibrator(run: Run, unjudged: None, tags: Path, tmp_path: Path) -> None:
     """What `fit` and `apply` do to the same rows has the same scores; one curve for both labels does not."""
     found = scores(run, "compare", "calibrators", tags, "--multi-label", "--method", "platt,identity", "--in-sample")
     run("fit", tags, "--multi-label", "--method", "platt", "-o", tmp_path / "p.json")

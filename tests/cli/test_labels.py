@@ -143,7 +143,7 @@ def test_logits_of_labels_stay_logits(run: Run) -> None:
     assert 1 / (1 + np.exp(-logits)) == pytest.approx(probs, rel=1e-6)
 
 
-def test_every_label_has_a_calibrator_of_its_own(run: Run) -> None:
+def test_every_label_has_a_calibrator_of_its_own(run: Run, unjudged: None) -> None:
     """As if each label had been a file by itself; a label with too few rows uses the pooled calibrator."""
     p, y = multi(400)
     np.savez("m.npz", probs=p, labels=y)
@@ -264,7 +264,7 @@ def test_all_rows_unknown_and_none(run: Run) -> None:
     assert record["unknown_rows"] == 0
 
 
-def test_fit_with_unknown_rows(run: Run) -> None:
+def test_fit_with_unknown_rows(run: Run, unjudged: None) -> None:
     open_set("o.npz")
     run("fit", "o.npz", "--unknown", "-1", "--method", "beta", "-o", "p.json")
     run("apply", "p.json", "o.npz", "-o", "out.npz")

@@ -13,7 +13,6 @@ import pytest
 from conftest import SAMPLE_DATA, arrays
 
 from bpmcli.core.calibrators import band
-from bpmcli.core.compare import before_after
 from bpmcli.core.compare.truths import TRUTHS, simulate
 from bpmcli.core.curves.families import FAMILIES, parse_curve
 
@@ -22,9 +21,8 @@ VAL, TEST, OVER = (SAMPLE_DATA / f"digits_{name}.npz" for name in ("val", "test"
 
 
 @pytest.fixture
-def d3(run: Run, monkeypatch: pytest.MonkeyPatch) -> dict[str, np.ndarray]:
-    """Rows of D3, whose curve is log-log and stops at 0.97; `fit` judges what it fits with fewer folds."""
-    monkeypatch.setattr(before_after, "FOLDS", 2)
+def d3(run: Run, unjudged: None) -> dict[str, np.ndarray]:
+    """Rows of D3, whose curve is log-log and stops at 0.97."""
     drawn = simulate(TRUTHS["D3"], 4000, np.random.default_rng(0))
     columns = {"log_odds": drawn.log_odds, "hit": drawn.hits}
     np.savez("d3.npz", **columns)

@@ -87,7 +87,7 @@ def test_a_missing_value_is_named(run: Run) -> None:
 
 
 @pytest.fixture
-def marginal(run: Run) -> dict[str, Any]:
+def marginal(run: Run, unjudged: None) -> dict[str, Any]:
     run("fit", VAL, "--marginal", "--method", "platt", "--min-group", 1, "-o", "p.json")
     return json.loads(Path("p.json").read_text())
 

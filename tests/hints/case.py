@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,12 +61,21 @@ def every(*makers: Callable[[], Any]) -> Callable[[], Any]:
 
 def everyday() -> None:
     """Files that many rows use: logits, probabilities, confidences, P(y = 1) and the labels of several classes."""
+    for name, written in _everyday_files().items():
+        Path(name).write_bytes(written)
+
+
+@cache
+def _everyday_files() -> dict[str, bytes]:
+    """The content of each file, which is written here once."""
     npz("z.npz", logits=Z, labels=Y)()
     npz("p.npz", probs=P, labels=Y)()
     npz("tags.npz", probs=P, labels=np.eye(3, dtype=int)[Y])()
     csv("c.csv", confidence=TOP, hit=HIT, site=["north", "south"] * 40, doc=np.arange(80) // 2, w=WEIGHT)()
     csv("d.csv", confidence=TOP[::-1] ** 0.9, hit=HIT[::-1])()
     csv("e.csv", prob=RNG.permutation(TOP), label=EVEN)()
+    names = ("z.npz", "p.npz", "tags.npz", "c.csv", "d.csv", "e.csv")
+    return {name: Path(name).read_bytes() for name in names}
 
 
 def missing(values: Any, row: int = 3, value: float = np.nan) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -28,15 +30,12 @@ def values(first: Sample, second: Sample, names: list[str]) -> dict[str, tuple[f
 @pytest.mark.parametrize("swap", [False, True])
 def test_the_larger_run_is_measured_with_as_many_rows_as_the_smaller(swap: bool) -> None:
     """Oracle: rows of the larger run, drawn without replacement."""
-    x, hits = rows(4000, 0)
-    larger, smaller = sample_from_log_odds(x, hits), sample_from_log_odds(*rows(1500, 1))
-    rng = np.random.default_rng(2)
-    some = [sample_from_log_odds(x[drawn], hits[drawn]) for drawn in (rng.permutation(4000)[:1500] for _ in range(120))]
+    larger, smaller = sample_from_log_odds(*rows(4000, 0)), sample_from_log_odds(*rows(1500, 1))
     pair = (smaller, larger) if swap else (larger, smaller)
     both = values(*pair, NAMES)
     found = unpaired_increases(*pair, both, OPTIONS, 0.9, 400)
     for name in NAMES:
-        fewer = float(np.mean([measure(one, [name], OPTIONS)[name].value for one in some]))
+        fewer = _of_fewer_rows(name)
         own = measure(smaller, [name], OPTIONS)[name].value
         plain = measure(larger, [name], OPTIONS)[name].value
         assert own is not None
@@ -47,24 +46,29 @@ def test_the_larger_run_is_measured_with_as_many_rows_as_the_smaller(swap: bool)
         assert low is not None
         assert high is not None
         # The limits also contain the difference of the values, so only one of them shows the middle.
-        half = 1.6448536 * _spread(pair, name)
+        half = 1.6448536 * float(np.hypot(_spread(4000, 0, name), _spread(1500, 1, name)))
         near, sign = (low, -1) if not swap else (high, 1)
         assert near == pytest.approx(expected + sign * half, abs=0.15 * abs(fewer - plain) + 0.12 * half)
 
 
-def _spread(pair: tuple[Sample, Sample], name: str) -> float:
-    """√(se₁² + se₂²) of resamples, in another way: rows drawn one by one."""
-    rng, out = np.random.default_rng(3), []
-    for sample in pair:
-        x, hits = np.repeat(sample.log_odds, sample.mass.astype(int)), []
-        for mass, correct in zip(sample.mass.astype(int), sample.hits.astype(int), strict=True):
-            hits += [True] * correct + [False] * (mass - correct)
-        outcome, found = np.array(hits), []
-        for _ in range(150):
-            drawn = rng.integers(0, x.size, x.size)
-            found.append(measure(sample_from_log_odds(x[drawn], outcome[drawn]), [name], OPTIONS)[name].value)
-        out.append(float(np.std(np.array(found, dtype=float))))
-    return float(np.hypot(*out))
+@cache
+def _of_fewer_rows(name: str) -> float:
+    """The mean over 1500 of the larger run's rows, drawn without replacement."""
+    x, hits = rows(4000, 0)
+    rng = np.random.default_rng(2)
+    some = [sample_from_log_odds(x[drawn], hits[drawn]) for drawn in (rng.permutation(4000)[:1500] for _ in range(120))]
+    return float(np.mean([measure(one, [name], OPTIONS)[name].value for one in some]))
+
+
+@cache
+def _spread(n: int, seed: int, name: str) -> float:
+    """The standard error by resamples, in another way: rows drawn one by one."""
+    x, hits = rows(n, seed)
+    rng, found = np.random.default_rng(3), []
+    for _ in range(150):
+        drawn = rng.integers(0, n, n)
+        found.append(measure(sample_from_log_odds(x[drawn], hits[drawn]), [name], OPTIONS)[name].value)
+    return float(np.std(np.array(found, dtype=float)))
 
 
 def test_samples_of_one_size_are_compared_as_they_are() -> None:
