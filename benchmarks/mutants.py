@@ -36,7 +36,8 @@ EQUIVALENT = Path(__file__).with_name("mutants_equivalent.txt")
 
 TESTS = {
     "core/data/binning.py": ["tests/core/data/test_binning.py"],
-    "core/metrics/definitions.py": ["tests/core/metrics/test_definitions.py", "tests/core/metrics/test_whole.py"],
+    "core/metrics/definitions.py": ["tests/core/metrics/test_definitions.py"],
+    "core/metrics/class_definitions.py": ["tests/core/metrics/test_whole.py"],
     "core/metrics/bin_table.py": ["tests/core/metrics/test_definitions.py", "-k", "bin_table or wilson"],
     "core/metrics/noise_floor.py": [
         "tests/core/metrics/test_definitions.py",

@@ -1,6 +1,7 @@
-"""Calibration metrics. `definitions` holds one function per metric; everything else reads the registry."""
+"""Calibration metrics: one function each in `definitions` or `class_definitions`; all else reads the registry."""
 
-from bpmcli.core.metrics import definitions  # noqa: F401  (metrics register themselves)
+from bpmcli.core.metrics import definitions  # noqa: F401, I001  (metrics register themselves, in this order)
+from bpmcli.core.metrics import class_definitions  # noqa: F401
 from bpmcli.core.metrics.registry import (
     METRICS,
     Measured,

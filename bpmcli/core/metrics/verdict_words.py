@@ -17,7 +17,6 @@ EVENT_WORDS = {
     "at neighbouring confidences": "beside each other",
     "a correct row has a higher confidence than a wrong one": "the event has a higher probability in a row where it "
     "happens than in a row where it does not",
-    "share of correct predictions": "share of rows in which the event happens",
     "accuracies": "event rates",
     "accuracy": "event rate",
     "confidences": "probabilities",
