@@ -65,8 +65,9 @@ def fit(
     format_, seed = output.resolve(), other.resolve()
     if "list" in (calibrators.prior, *(calibrators.method or ())):
         return _list(calibrators, format_)
-    each_label = correct.multi_label and not (groups.by or groups.classwise or groups.marginal)
-    options, columns = details.resolve(), correct.resolve(read.resolve(groups.by))._replace(each_label=each_label)
+    options, columns = details.resolve(), correct.resolve(read.resolve(groups.by))
+    each_label = groups.each_label(columns.event, correct.multi_label)
+    columns = columns._replace(each_label=each_label)
     scale = _scale(work, groups.classwise or groups.marginal or each_label)
     grouping, level, outcomes = groups.resolve(each_label), uncertainty.resolve(), Outcomes()
     _check_format(output, format_)

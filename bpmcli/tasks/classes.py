@@ -12,6 +12,7 @@ from bpmcli.core.metrics.registry import NO_CLASSES
 from bpmcli.errors import DataError, FitError
 
 NO_PREDICTION = Measured(None, why_missing="it is about predicted classes, which --event does not have")
+NO_EXCLUSION = Measured(None, why_missing="with --multi-label a row has no single true class")
 SUMMARISED = Measured(None, why_missing="it needs the scores of all classes, which a summary does not store")
 CLUSTERED = Measured(None, why_missing="the test needs independent rows, but these are in clusters")
 
@@ -21,7 +22,7 @@ def with_reasons(measured: Measurements, rows: Rows) -> Measurements:
     for name, found in measured.items():
         entry = METRICS[name]
         if rows.target == EVENT and not entry.of_event and not (rows.label_names and entry.of_labels):
-            measured[name] = NO_PREDICTION
+            measured[name] = NO_EXCLUSION if rows.label_names else NO_PREDICTION
         elif found is NO_CLASSES and rows.sample.from_summary:
             measured[name] = SUMMARISED
         elif entry.is_test and rows.clusters is not None:

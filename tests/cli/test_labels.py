@@ -194,6 +194,11 @@ def test_what_multi_label_refuses(run: Run) -> None:
     )
     for other in (["--event"], ["--unknown", "1"], ["--top-k", "2"]):
         assert "exclude each other" in run("metrics", "m.npz", "--multi-label", *other, code=2).err
+    for groups in ("--classwise", "--marginal"):
+        assert "fits a calibrator to each label" in run("fit", "m.npz", "--multi-label", groups, code=2).err
+        assert "--event and" in run("fit", "m.npz", "--event", groups, code=2).err
+    missing = run("metrics", "m.npz", "--multi-label", "-m", "nll-all,ece").err
+    assert "no nll-all: with --multi-label a row has no single true class" in missing
     run("fit", "m.npz", "--multi-label", "--method", "isotonic", "-o", "event.json")
     np.savez("c.npz", confidence=p[:, 0], hit=y[:, 0])
     run("fit", "c.npz", "--method", "isotonic", "-o", "top.json")

@@ -131,6 +131,19 @@ class Groups(Record):
         typer.Option("--min-group", metavar="N", show_default="200", help="Smaller groups use the pooled calibrator."),
     ] = None
 
+    def each_label(self, event: bool, multi_label: bool) -> bool:
+        """Whether every label has a calibrator of its own: with --multi-label, unless --by defines the groups.
+
+        Neither --event nor --multi-label leaves a predicted class, by which the other two options divide the rows.
+        """
+        given = "--classwise" if self.classwise else "--marginal" if self.marginal else None
+        if given and multi_label:
+            hint = f"leave {given} out: --multi-label alone fits a calibrator to each label"
+            raise UsageError(f"--multi-label and {given} exclude each other", hint)
+        if given and event:
+            raise UsageError(f"--event and {given} exclude each other", "keep one of them")
+        return multi_label and not self.by
+
     def resolve(self, each_label: bool = False) -> Any:
         """What defines the groups; None if there are none. `each_label`: the labels do, unless an option is given."""
         if self.by == "":

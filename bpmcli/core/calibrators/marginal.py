@@ -29,7 +29,7 @@ def one_vs_rest(logits: Floats, log_odds: Floats, predictions: Ints) -> Floats:
 
 def _checked(rows: Rows) -> tuple[Floats, Ints]:
     if rows.logits is None or rows.labels is None or rows.predictions is None:
-        raise DataError("marginal calibration needs the scores of all classes, and labels")
+        raise DataError("--marginal needs the scores of all classes, and labels", "leave --marginal out")
     return one_vs_rest(rows.logits, rows.log_odds, rows.predictions), rows.labels
 
 
