@@ -122,7 +122,11 @@ def _without_missing(batch: ColumnBatch) -> ColumnBatch:
     }
     mask = to_arrow(keep)
     passed = {
-        k: v[keep] if isinstance(v, np.ndarray) else v.take(keep) if isinstance(v, Objects) else v.filter(mask)
+        k: v[keep]
+        if isinstance(v, np.ndarray)
+        else v.take(keep)
+        if isinstance(v, (Objects, Categorical))
+        else v.filter(mask)
         for k, v in batch.passed.items()
     }
     return ColumnBatch(batch.start, int(keep.sum()), columns, passed)

@@ -83,6 +83,9 @@ def from_arrow(column: Any) -> tuple[Array | Lists | Categorical, Array | None]:
     import pyarrow as pa
 
     kind = column.type
+    if pa.types.is_dictionary(kind) and column.dictionary.null_count:
+        column = column.dictionary_decode()  # arrow does not count a null among the words as a missing value
+        kind = column.type
     if pa.types.is_struct(kind):
         from bpmcli.io import structs
 
@@ -150,18 +153,27 @@ def _categorical(column: Any) -> Categorical:
 
 
 def iso_times(column: Any) -> list[str | None]:
-    """Dates and times as text: `2024-05-01`, or `2024-05-01 12:30:00` unless it is midnight."""
+    """Dates and times as text: `2024-05-01`, or `2024-05-01 12:30:00` unless it is midnight.
+
+    Times with a zone are written in UTC: `2024-05-01 10:30:00Z`.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     kind = column.type
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        column = column.cast(pa.timestamp(kind.unit))  # in UTC, whatever the zone is called
+    zoned = pa.types.is_timestamp(kind) and kind.tz is not None
+    if zoned:
+        column = column.cast(pa.timestamp(kind.unit))  # whatever the zone is called
     text = column.cast(pa.string())
-    text = pc.replace_substring_regex(text, r"(\.\d*?)0+(Z?)$", r"\1\2")
-    text = pc.replace_substring_regex(text, r"\.(Z?)$", r"\1")
-    midnight = pc.replace_substring_regex(text, r"[ T]00:00:00$", "")
-    return [None if value is None else str(value) for value in midnight.to_pylist()]
+    if pc.any(pc.starts_with(text, "<")).as_py():  # pyarrow's words for a value that it cannot express
+        raise DataError("holds a time beyond the calendar")
+    text = pc.replace_substring_regex(text, r"(\.\d*?)0+$", r"\1")
+    text = pc.replace_substring_regex(text, r"\.$", "")
+    if zoned:
+        text = pc.binary_join_element_wise(text, "Z", "")
+    else:
+        text = pc.replace_substring_regex(text, r"[ T]00:00:00$", "")
+    return [None if value is None else str(value) for value in text.to_pylist()]
 
 
 def _booleans(column: Any) -> Array:
@@ -237,7 +249,7 @@ def to_numpy(values: Any) -> Array:
         return _padded(values)
     missing = None
     if not isinstance(values, Lists):
-        _refuse_time(values.type)
+        _refuse_type(values.type)
         values, missing = from_arrow(values)
     if isinstance(values, Lists):
         if values.ragged or missing is not None:
@@ -258,15 +270,20 @@ def to_numpy(values: Any) -> Array:
 
 def _padded(values: Categorical) -> Array:
     """Text as numpy stores it, every value as wide as the longest: refused if that takes too much memory."""
-    longest = max((len(values.categories[code]) for code in values.used().tolist()), default=0)
-    size = 4 * longest * values.codes.size
+    used = [values.categories[code] for code in values.used().tolist()]
+    size = 4 * max(map(len, used), default=0) * values.codes.size
     if size > LARGEST_PADDED:
         raise DataError(f"holds text that takes {size / 2**30:.1f} GiB padded to its longest value")
+    if any(text.endswith("\0") for text in used):  # numpy pads with NUL characters
+        raise DataError("holds text that ends with a NUL character")
     return np.array(values.tolist(), dtype=np.str_)
 
 
-def _refuse_time(kind: Any) -> None:
+def _refuse_type(kind: Any) -> None:
+    """Refuse types that numpy lacks; what `from_arrow` makes of them is good for groups, but not the same value."""
     import pyarrow as pa
 
+    while pa.types.is_dictionary(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        kind = kind.value_type
     if pa.types.is_temporal(kind) or pa.types.is_decimal(kind):
         raise DataError(f"holds values of type {kind}")

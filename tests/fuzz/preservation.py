@@ -203,13 +203,15 @@ def _same_time(a: Any, b: str) -> bool:
     if np.isnat(a) if isinstance(a, np.datetime64) else False:
         return b in ("", "NaT")
     if isinstance(a, datetime.datetime) and a.tzinfo is not None:
-        a = a.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+        if not b.endswith("Z"):
+            return False
+        a, b = a.astimezone(datetime.timezone.utc).replace(tzinfo=None), b[:-1]
     return bool(np.datetime64(b) == (a if isinstance(a, np.datetime64) else np.datetime64(a.isoformat())))
 
 
 def _text_alike(a: str, b: Any) -> bool:
     if isinstance(b, str):
-        return a in (b, b + "\0")
+        return a == b
     if isinstance(b, (bool, int, float)):
         return a == repr(b)  # 003, 1.50 and true are text: as numbers they would be written in another way
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +32,13 @@ def pickled(path: str) -> Callable[[], Any]:
 def joblibbed(path: str) -> None:
     joblib = pytest.importorskip("joblib")
     joblib.dump({"logits": Z, "labels": Y}, path)
+
+
+def mixed_json(text: str = "a") -> None:
+    rows = [
+        {"confidence": c, "hit": int(h), "x": [text, 1][i % 2]} for i, (c, h) in enumerate(zip(TOP, HIT, strict=True))
+    ]
+    Path("a.json").write_text(json.dumps(rows))
 
 
 def rows_in_json() -> None:
@@ -75,6 +83,9 @@ CASES = [
     # what a format cannot hold
     Case("ragged lists in csv", every(lines("a.jsonl", RAGGED)), "bpmcli fit a.jsonl --method isotonic -o q.json && bpmcli apply q.json a.jsonl -o out.csv", "write jsonl or parquet instead: -o out.jsonl", "bpmcli apply q.json a.jsonl -o out.jsonl"),
     Case("two columns of one name", npz("a.npz", probs=P, prob_0=TOP, labels=Y), "bpmcli fit a.npz --probs probs --method isotonic -o q.json && bpmcli apply q.json a.npz -o out.csv", "rename one of them, or write npz: -o out.npz", "bpmcli apply q.json a.npz -o out.npz"),
+    Case("an array without columns", npz("a.npz", confidence=TOP, hit=HIT, none=np.zeros((len(TOP), 0))), f"{FITTED} && bpmcli apply q.json a.npz -o out.csv", "leave it out, or write npz: -o out.npz", "bpmcli apply q.json a.npz -o out.npz"),
+    Case("mixed values in parquet", mixed_json, f"{FITTED} && bpmcli apply q.json a.json -o out.parquet", "write jsonl instead (-o out.jsonl), or leave the column out", "bpmcli apply q.json a.json -o out.jsonl"),
+    Case("half of a surrogate pair in csv", lambda: mixed_json("\ud800"), f"{FITTED} && bpmcli apply q.json a.json -o out.csv", "write jsonl: -o out.jsonl", "bpmcli apply q.json a.json -o out.jsonl"),
     Case("half of a surrogate pair in parquet", plain_lines("a.jsonl", '"t": "\\ud800"'), f"{FITTED} && bpmcli apply q.json a.jsonl -o out.parquet", "write jsonl: -o out.jsonl", "bpmcli apply q.json a.jsonl -o out.jsonl"),
     Case("long numbers in parquet", plain_lines("a.jsonl", f'"k": {10**24 + 1}'), f"{FITTED} && bpmcli apply q.json a.jsonl -o out.parquet", "write jsonl, which keeps all digits (-o out.jsonl), or leave the column out", "bpmcli apply q.json a.jsonl -o out.jsonl"),
     Case("dates in npz", lambda: pd.DataFrame({"confidence": TOP, "hit": HIT, "day": [None, "x"] * 40}).to_parquet("a.parquet"), f"{FITTED} && bpmcli apply q.json a.parquet -o out.npz", "write parquet instead (-o out.parquet), or leave the column out", "bpmcli apply q.json a.parquet -o out.parquet"),

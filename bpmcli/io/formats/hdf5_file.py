@@ -8,8 +8,9 @@ from typing import IO, Any
 
 import numpy as np
 
+from bpmcli.core.data.categorical import Categorical, categorical
 from bpmcli.errors import DataError
-from bpmcli.io.columns import Array
+from bpmcli.io.columns import Array, to_numpy
 from bpmcli.io.formats import reads
 from bpmcli.io.formats.npy_array import array_info, as_column, as_npy
 from bpmcli.io.formats.reader import ColumnBatch, Reader, rows_per_batch
@@ -78,22 +79,28 @@ class Hdf5Reader(Reader):
     def inspect(self) -> None:
         h5py = _h5py()
         path, texts = self.path.partition(SEPARATOR)[0], False
+        self.single: list[str] = []
         with h5py.File(path, "r") as file:
             group = self._group(file)
             for name in group:
                 if group.get(name, getlink=True).__class__ is not h5py.HardLink:
                     continue  # a link can lead to another file
                 data = group[name]
-                if isinstance(data, h5py.Dataset) and data.shape:
-                    self.columns[name] = self._info(name, data)
+                if isinstance(data, h5py.Dataset) and data.shape is not None:
+                    text = self._is_text(name, data)
                     texts = texts or data.dtype.hasobject
+                    if data.shape:
+                        self.columns[name] = array_info(name, data.shape, np.dtype("U1") if text else data.dtype)
+                    else:
+                        self.single.append(name)
         if texts:
             from bpmcli.io.formats.hdf5_heap import check_heaps
 
             check_heaps(path)
         self.n_rows = max((c.rows or 0 for c in self.columns.values()), default=None)
 
-    def _info(self, name: str, data: Any) -> Any:
+    def _is_text(self, name: str, data: Any) -> bool:
+        """Whether a data set holds text. One that cannot be read is refused."""
         h5py = _h5py()
         if data.is_virtual or data.external:
             raise DataError(f"'{name}' has its values in another file", "store them in this one")
@@ -101,7 +108,7 @@ class Hdf5Reader(Reader):
         if data.dtype.hasobject and not text:
             raise DataError(f"'{name}' holds values of different lengths", "store arrays of one shape")
         _check_claim(name, data)
-        return array_info(name, data.shape, np.dtype("U1") if text else data.dtype)
+        return text
 
     def read(self, names: Sequence[str], numeric: Sequence[str], rest: bool) -> Iterator[ColumnBatch]:
         h5py = _h5py()
@@ -115,20 +122,20 @@ class Hdf5Reader(Reader):
             step = rows_per_batch(values, size)
             for start in range(0, n, step):
                 stop = min(start + step, n)
-                arrays = {name: _rows(h5py, data, start, stop) for name, data in wanted.items()}
-                columns = {name: as_column(arrays[name]) for name in names}
+                arrays = {name: _values(name, data, slice(start, stop)) for name, data in wanted.items()}
+                columns = {name: a if isinstance(a := arrays[name], Categorical) else as_column(a) for name in names}
                 yield ColumnBatch(start, stop - start, columns, {name: arrays[name] for name in passed})
 
     @contextmanager
     def opened_array(self, name: str) -> Iterator[IO[bytes]]:
         h5py = _h5py()
         with h5py.File(self.path.partition(SEPARATOR)[0], "r") as file:
-            values = _rows(h5py, self._group(file)[name], 0, self.columns[name].rows or 0)
-        with as_npy(values) as found:
+            values = _values(name, self._group(file)[name], ())
+        with as_npy(to_numpy(values)) as found:
             yield found
 
     def file_arrays(self, scores: str) -> list[str]:
-        return [name for name, c in self.columns.items() if c.rows != self.columns[scores].rows]
+        return [name for name, c in self.columns.items() if c.rows != self.columns[scores].rows] + self.single
 
 
 def _check_claim(name: str, data: Any) -> None:
@@ -146,7 +153,15 @@ def _check_claim(name: str, data: Any) -> None:
         )
 
 
-def _rows(h5py: Any, data: Any, start: int, stop: int) -> Array:
-    if h5py.check_string_dtype(data.dtype) is None:
-        return np.asarray(data[start:stop])
-    return np.array([str(text) for text in data.asstr()[start:stop]], dtype=np.str_)
+def _values(name: str, data: Any, rows: slice | tuple[()]) -> Array | Categorical:
+    """Some rows of a data set, or all of it for `()`. Text in one dimension is not padded to its longest value."""
+    if _h5py().check_string_dtype(data.dtype) is None:
+        return np.asarray(data[rows])
+    found = np.asarray(data.asstr()[rows], dtype=object)
+    texts = categorical([str(text) for text in found.ravel()])
+    if found.ndim == 1:
+        return texts
+    try:
+        return to_numpy(texts).reshape(found.shape)
+    except DataError as error:
+        raise DataError(f"'{name}' {error.message}", "store it in one dimension") from None

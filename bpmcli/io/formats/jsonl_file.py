@@ -121,16 +121,14 @@ class JsonlReader(TextReader):
         numbers = set(numeric)
 
         def kind(name: str) -> Any:
-            found = self.fields[name].type
-            if pa.types.is_timestamp(found):
-                return pa.string()  # pyarrow takes text that looks like a date for a date
+            found = without_times(self.fields[name].type)
             kept = name not in numbers or pa.types.is_string(found) or pa.types.is_struct(found)
             if kept and not pa.types.is_null(found):
                 return found
             return pa.list_(pa.float64()) if pa.types.is_list(found) else pa.float64()
 
         # Fields that are not asked for may differ from line to line.
-        dates = [name for name, field in self.fields.items() if pa.types.is_timestamp(field.type)]
+        dates = [name for name, field in self.fields.items() if without_times(field.type) != field.type]
         wanted = list(dict.fromkeys([*numeric, *dates])) if names is None else names
         schema = pa.schema([pa.field(name, kind(name)) for name in wanted]) if wanted else None
         with self._open(schema, "infer" if names is None else "ignore") as (reader, lines):
@@ -195,8 +193,8 @@ class JsonlReader(TextReader):
 
     def whole_numbers(self, name: str) -> Iterator[str]:
         for rows in self._objects():
-            found = (row.get(name) for row in rows)
-            yield from (str(value) for value in found if type(value) is int and abs(value) < LARGEST_WHOLE)
+            found = (number for row in rows for number in whole_numbers_in(row.get(name)))
+            yield from (str(number) for number in found if abs(number) < LARGEST_WHOLE)
 
     @classmethod
     def written(cls, path: str) -> tuple[list[str], int]:
@@ -207,6 +205,28 @@ class JsonlReader(TextReader):
             while block := raw.read(1 << 22):
                 lines += block.count(b"\n")
         return list(json.loads(first or b"{}")), lines
+
+
+def without_times(kind: Any) -> Any:
+    """The type with text instead of times at any depth: pyarrow takes text that looks like a date for a time."""
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(kind):
+        return pa.string()
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(without_times(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(without_times(each.type)) for each in kind])
+    return kind
+
+
+def whole_numbers_in(value: Any) -> Iterator[int]:
+    """The whole numbers of a JSON value, at any depth."""
+    if type(value) is int:
+        yield value
+    elif isinstance(value, (list, dict)):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from whole_numbers_in(each)
 
 
 def _by_field(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:

@@ -150,6 +150,8 @@ class NpzWriter(Writer):
         self.copies: list[tuple[Reader, str]] = []
 
     def prepare(self, name: str, values: Any) -> Array:
+        if name != self.keyed and str(kind := getattr(values, "type", "")).startswith("struct"):
+            raise DataError(f"holds values of type {str(kind)[:80]}")  # only of scores is it known what the keys mean
         return np.ascontiguousarray(to_numpy(values))
 
     def put(self, columns: Mapping[str, Any]) -> None:

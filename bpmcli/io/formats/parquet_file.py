@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -126,6 +127,12 @@ def _batch_rows(metadata: Any, names: set[str] | None) -> int:
 @writes(".parquet", ".pq")
 class ParquetWriter(ArrowWriter):
     """Writes each batch as a row group, without dictionaries for floats: these would make files a third larger."""
+
+    def prepare(self, name: str, values: Any) -> Any:
+        found = super().prepare(name, values)
+        if re.search(r"fixed_size_list<.*>\[0\]", str(found.type)):
+            raise DataError("holds lists whose length is fixed at 0")  # pyarrow writes what it cannot read
+        return found
 
     def open(self, target: Any, schema: Any) -> Any:
         import pyarrow.parquet as pq

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, ClassVar
 
 from bpmcli.core.data.categorical import Categorical
 from bpmcli.errors import DataError
 from bpmcli.io.columns import EXACT_INTEGER, Array, Lists, from_arrow, is_text
+from bpmcli.io.formats import writer_for
 from bpmcli.io.formats.reader import BATCH_BYTES, ColumnBatch, ColumnInfo, Reader
 
 MOST_COLUMNS = 50_000
@@ -92,13 +94,11 @@ class ArrowReader(Reader):
 
         searched = set()
         for name, column in passed.items():
-            if not pa.types.is_float64(column.type):
-                continue
-            ends = pc.min_max(column)
-            if max(abs(end.as_py() or 0.0) for end in ends.values()) < EXACT_INTEGER:
+            ends = [pc.min_max(part) for part in _parts(column) if pa.types.is_float64(part.type)]
+            if max((abs(end.as_py() or 0.0) for pair in ends for end in pair.values()), default=0) < EXACT_INTEGER:
                 continue
             searched.add(name)
-            found = next((text for text in self.whole_numbers(name) if int(text) != int(float(text))), None)
+            found = next((text for text in self.whole_numbers(name) if int(text) != self._as_stored(float(text))), None)
             if found is not None:
                 raise DataError(
                     f"'{name}' holds whole numbers such as {found[:40]}, which would be rounded",
@@ -106,9 +106,27 @@ class ArrowReader(Reader):
                 )
         return searched
 
+    def _as_stored(self, number: float) -> int:
+        """The whole number that the output holds for a float64: text has its shortest decimal, filled up with zeros."""
+        writer = writer_for(self.written_as)
+        return int(Decimal(repr(number)) if writer is not None and writer.keeps_text else number)
+
     def whole_numbers(self, name: str) -> Iterator[str]:
         """The values of a column that are written as long whole numbers, digit by digit."""
         return iter(())
+
+
+def _parts(column: Any) -> Iterator[Any]:
+    """The columns of values that a column of lists and objects is made of; a plain column itself."""
+    import pyarrow as pa
+
+    if pa.types.is_struct(column.type):
+        for part in column.flatten():
+            yield from _parts(part)
+    elif pa.types.is_list(column.type):
+        yield from _parts(column.flatten())
+    else:
+        yield column
 
 
 def _column_info(field: Any) -> ColumnInfo:

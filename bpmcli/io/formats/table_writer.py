@@ -44,9 +44,9 @@ class ArrowWriter(Writer):
                 self.raw = None if is_plain(self.path) else open(self.path, "wb")  # noqa: SIM115
                 self.out = self.open(self.raw or self.path, self.schema)
             self.out.write_table(pa.table(list(columns.values()), schema=self.schema))
-        except (pa.ArrowException, NotImplementedError) as error:
-            if isinstance(error, OSError):
-                raise
+        except (pa.ArrowException, NotImplementedError, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # without a number it is no fault of the disk: parquet raises OSError for some types
             name = next((name for name in columns if not self._can_hold(name, columns[name])), "a column")
             raise self.cannot_hold(name, f"holds a value ({' '.join(str(error).split())[:160]})") from None
 
@@ -58,7 +58,7 @@ class ArrowWriter(Writer):
             one = pa.table([values], schema=pa.schema([self.schema.field(name)]))
             with self.open(pa.BufferOutputStream(), one.schema) as out:
                 out.write_table(one)
-        except (pa.ArrowException, NotImplementedError):
+        except (pa.ArrowException, NotImplementedError, OSError):
             return False
         return True
 

@@ -124,6 +124,10 @@ def spread_matrices(columns: Mapping[str, Any], lists: bool = False, keyed: str 
             for key in values.type:
                 add(f"{name}.{key.name}", pc.struct_field(values, [key.name]), name)
         elif isinstance(values, np.ndarray) and values.ndim == 2:
+            if not values.shape[1]:
+                raise DataError(
+                    f"'{name}' has no columns, which a table cannot hold", "leave it out, or write npz: -o out.npz"
+                )
             stem = name.removesuffix("s")
             for k in range(values.shape[1]):
                 add(f"{stem}_{k}", values[:, k], name)
