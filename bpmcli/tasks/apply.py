@@ -132,8 +132,9 @@ def _notices(
         yield notice("in-sample")
     if judged is not None and judged.worse:
         yield notice("got-worse")
-    elif judged is not None and judged.left:
-        yield notice("error-left-in-sample" if counts["in-sample"] else "error-left")
+    elif judged is not None and judged.left and not counts["in-sample"]:
+        # Rows that were fitted too closely look under-confident; only others show whether an error is left.
+        yield notice("error-left")
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -97,8 +97,8 @@ def test_judging_on_the_fitted_rows_is_a_warning(run):
     assert warning in run("apply", "p.json", "copy.npz", "-o", "out.npz").err
     run("fit", VAL, "--method", "identity", "-o", "p.json")
     said = run("apply", "p.json", VAL, "-o", "out.npz").err
-    assert "still miscalibrated after calibration, although the calibrator was fitted to them" in said
-    assert "rows that are more like these" not in said
+    assert warning in said
+    assert "still miscalibrated" not in said
 
 
 def test_parameters_of_another_model_that_make_things_worse_are_a_warning(run):

@@ -47,10 +47,6 @@ TEXTS: dict[str, tuple[str, str]] = {
         "bpmcli compare calibrators --calibration FILE --evaluation FILE shows whether another method does better; "
         "if none does, fit on rows that are more like these",
     ),
-    "error-left-in-sample": (
-        "these rows are still miscalibrated after calibration, although the calibrator was fitted to them",
-        "bpmcli compare calibrators FILE shows whether another method does better",
-    ),
     "no-header": (
         "the file has no header; its columns are called {first} to {last}",
         "",
