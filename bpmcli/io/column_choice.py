@@ -212,7 +212,9 @@ class ColumnChoice:
         # Beside other scores, the columns probs_0_0, probs_0_1, … are another array that was written to a table.
         plain = [name for name in single if not re.search(r"_\d+_\d+$", name)]
         found = self._first_spread(role, plain)
-        return found if found or self._known(role, NAMES) else self._first_spread(role, single)
+        if found or len(plain) == len(single) or self._known(role, NAMES):
+            return found
+        return self._first_spread(role, single)
 
     @staticmethod
     def _first_spread(role: str, columns: Sequence[str]) -> Spread | None:

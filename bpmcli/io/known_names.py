@@ -140,8 +140,11 @@ def _in_order(names: Sequence[str]) -> list[str]:
 
 def prefixed(prefix: str, columns: Collection[str]) -> Spread | None:
     """`prob_0, prob_1, …`, `p0, p1, …`, `prob.cat, prob.dog`, `P(cat), P(dog)` and the like, whichever the file has."""
+    # Compiling the patterns takes longer than all else here, so names that cannot match them are left out before.
+    single = [name for name in columns if _may_begin(name, prefix) and name.lower() not in PREDICTIONS]
+    if len(single) < 2:
+        return None
     start = re.escape(prefix)
-    single = [name for name in columns if name.lower() not in PREDICTIONS]
     for pattern in PATTERNS:
         matcher = re.compile(start + pattern, re.IGNORECASE)
         matched = {m[1]: name for name in single if (m := matcher.fullmatch(name))}
@@ -151,6 +154,11 @@ def prefixed(prefix: str, columns: Collection[str]) -> Spread | None:
         if len(matched) >= 2 and not numeric and not {name.lower() for name in matched} <= {*SPLITS}:
             return tuple(matched.values()), tuple(matched)
     return None
+
+
+def _may_begin(name: str, prefix: str) -> bool:
+    """Whether the name begins with the prefix in any case. Beyond ASCII, `re` has rules of its own and decides."""
+    return not (name.isascii() and prefix.isascii()) or name[: len(prefix)].lower() == prefix.lower()
 
 
 def _numbered(prefix: str, columns: dict[int, str]) -> Spread:

@@ -645,10 +645,10 @@ def test_a_closed_pipe_ends_quietly():
 
 
 def test_notes_go_to_standard_error_and_quiet_silences_them():
-    noisy = process("metrics", SAMPLE_DATA / "digits_even.csv")
+    noisy = process("metrics", SAMPLE_DATA / "digits_even.csv", "-m", "ece")
     assert "note:" in noisy.stderr
     assert "note:" not in noisy.stdout
-    assert process("metrics", SAMPLE_DATA / "digits_even.csv", "-q").stderr == ""
+    assert process("metrics", SAMPLE_DATA / "digits_even.csv", "-m", "ece", "-q").stderr == ""
 
 
 def test_an_interrupt_is_exit_code_130(run, monkeypatch):

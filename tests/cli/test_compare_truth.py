@@ -42,8 +42,8 @@ def test_one_and_two_workers_write_the_same_bytes(run: Run) -> None:
         run("compare", "curves", *SMALL, "-j", jobs, "-o", f"c{jobs}.csv", "--method", "hb-mean")
     for one, two in (("m1.parquet", "m2.parquet"), ("c1.csv", "c2.csv"), ("r1.jsonl", "r2.jsonl")):
         assert Path(one).read_bytes() == Path(two).read_bytes()
-    other = run("compare", "metrics", *SMALL, "--seed", 1, "-f", "csv").out
-    assert other != run("compare", "metrics", *SMALL, "-f", "csv").out
+    quick = ("compare", "metrics", *SMALL, "-m", "ece", "-f", "csv")
+    assert run(*quick, "--seed", 1).out != run(*quick).out
 
 
 @pytest.fixture

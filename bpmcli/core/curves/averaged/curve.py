@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bpmcli.core.curves.averaged.cells import CELL, KNEE, Cells
-from bpmcli.core.curves.averaged.shapes import Component
+from bpmcli.core.curves.averaged.shapes import Component, logarithms
 from bpmcli.core.curves.families import Pair, log_odds_at
 from bpmcli.core.data.sample import BARE_LIMIT, LOG_ODDS_LIMIT, Floats, Sample, gap, sigmoid_pair
 from bpmcli.record import Record
@@ -131,8 +131,9 @@ class AveragedCurve(Record):
         g, miss = np.zeros(x.size), np.zeros(x.size)
         for start in range(0, x.size, CHUNK):
             part = slice(start, start + CHUNK)
+            logs = logarithms(x[part])
             for component, weight in zip(self.components, self.weights, strict=True):
-                component_g, component_miss = component(x[part])
+                component_g, component_miss = component(x[part], logs)
                 g[part] += weight * component_g
                 miss[part] += weight * component_miss
         total = g + miss

@@ -65,23 +65,41 @@ def clipped_sigmoid_pair(eta: Floats) -> Pair:
     return sigmoid_pair(np.clip(eta, -ETA_LIMIT, ETA_LIMIT))
 
 
-def shape_with_derivatives(shape: str, theta: Floats, log_s: Floats, log_q: Floats) -> tuple[Floats, Floats, Floats]:
-    """h, 1 − h and ∂h/∂(u, d, c), for θ of shape (…, 4) and log s, −log(1 − s) that broadcast against it."""
-    u, d, c = (theta[..., i, None] for i in range(3))
+def shape_values(shape: str, theta: Floats, log_s: Floats, log_q: Floats) -> Pair:
+    """h and 1 − h, for θ of shape (…, 4) and log s, −log(1 − s) that broadcast against it."""
     if shape in ("power", "flip"):
-        exponent = np.maximum(np.exp(u) * (log_s if shape == "power" else -log_q), -ETA_LIMIT)
-        near, far = np.exp(exponent), np.maximum(-np.expm1(exponent), 1e-260)
+        near, far, _ = _one_sided(shape, theta, log_s, log_q)
+        return (near, far) if shape == "power" else (far, near)
+    low, high = _two_sides(shape, theta, log_s, log_q)
+    return clipped_sigmoid_pair(low + high + theta[..., 2, None])
+
+
+def shape_with_derivatives(shape: str, theta: Floats, log_s: Floats, log_q: Floats) -> tuple[Floats, Floats, Floats]:
+    """The same, and ∂h/∂(u, d, c)."""
+    if shape in ("power", "flip"):
+        near, far, exponent = _one_sided(shape, theta, log_s, log_q)
         change = near * exponent
         zero = np.zeros_like(change)
         if shape == "power":
             return near, far, np.stack([change, zero, zero], axis=-2)
         return far, near, np.stack([-change, zero, zero], axis=-2)
-    low = np.exp(u + d / 2) * log_s if shape != "odds" else 0.0
-    high = np.exp(u - d / 2) * log_q
+    low, high = _two_sides(shape, theta, log_s, log_q)
     eta = low + high
-    g, miss = clipped_sigmoid_pair(eta + c)
+    g, miss = clipped_sigmoid_pair(eta + theta[..., 2, None])
     slope = g * miss
     return g, miss, np.stack([slope * eta, slope * (low - high) / 2, slope], axis=-2)
+
+
+def _one_sided(shape: str, theta: Floats, log_s: Floats, log_q: Floats) -> tuple[Floats, Floats, Floats]:
+    """s^e^u (`power`) or (1 − s)^e^u (`flip`), its complement, and its logarithm."""
+    exponent = np.maximum(np.exp(theta[..., 0, None]) * (log_s if shape == "power" else -log_q), -ETA_LIMIT)
+    return np.exp(exponent), np.maximum(-np.expm1(exponent), 1e-260), exponent
+
+
+def _two_sides(shape: str, theta: Floats, log_s: Floats, log_q: Floats) -> tuple[Floats | float, Floats]:
+    """The terms of η that grow with s and with 1 − s; `odds` has only the second."""
+    u, d = theta[..., 0, None], theta[..., 1, None]
+    return np.exp(u + d / 2) * log_s if shape != "odds" else 0.0, np.exp(u - d / 2) * log_q
 
 
 def _with_end(end: str, h: Floats, miss: Floats, k: Floats) -> Pair:
@@ -92,14 +110,21 @@ def _with_end(end: str, h: Floats, miss: Floats, k: Floats) -> Pair:
     return (keep * h, drop + keep * miss) if end == "ceiling" else (drop + keep * h, keep * miss)
 
 
-def evaluate_shape(shape: str, end: str, theta: Floats, knots: Floats, log_odds: Floats) -> Pair:
-    """(g, 1 − g) for θ of shape (…, d), at every log-odds."""
+def logarithms(log_odds: Floats) -> Pair:
+    """log s and −log(1 − s)."""
+    return log_confidence(log_odds), -log_complement(log_odds)
+
+
+def evaluate_shape(
+    shape: str, end: str, theta: Floats, knots: Floats, log_odds: Floats, logs: Pair | None = None
+) -> Pair:
+    """(g, 1 − g) for θ of shape (…, d), at every log-odds. Who evaluates several shapes gives their `logarithms`."""
     if shape == "bends":
         h, miss = clipped_sigmoid_pair(bent(theta[..., : knots.size + 2], knots, log_odds))
     elif shape == "identity":
         h, miss = clipped_sigmoid_pair(np.broadcast_to(log_odds, (*theta.shape[:-1], log_odds.size)))
     else:
-        h, miss, _ = shape_with_derivatives(shape, theta, log_confidence(log_odds), -log_complement(log_odds))
+        h, miss = shape_values(shape, theta, *(logs or logarithms(log_odds)))
     return _with_end(end, h, miss, theta[..., -1:])
 
 
@@ -112,9 +137,9 @@ class Component(Record):
     """u, d, c, k; for `bends`: shift, slopes, and k if there is a ceiling."""
     knots: tuple[float, ...] = ()
 
-    def __call__(self, log_odds: Floats) -> Pair:
+    def __call__(self, log_odds: Floats, logs: Pair | None = None) -> Pair:
         """(g, 1 − g)."""
-        return evaluate_shape(self.shape, self.end, np.array(self.theta), np.array(self.knots), log_odds)
+        return evaluate_shape(self.shape, self.end, np.array(self.theta), np.array(self.knots), log_odds, logs)
 
     @property
     def falls(self) -> bool:
