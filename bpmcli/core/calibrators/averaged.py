@@ -98,7 +98,7 @@ def posterior_draws(rows: Rows, log_odds: Floats, runs: int, rng: np.random.Gene
 
 @method(
     "bpm-averaged", "Bayesian average over curve shapes", "bpmcli; MacKay 1992", Averaged,
-    posterior_draws,
+    draws=posterior_draws, counts_rows=True,
 )  # fmt: skip
 def fit(rows: Rows, options: FitOptions) -> Fitted:
     """The averaged curve of these rows. The report has the weights of the shapes, and a sentence about the curve."""

@@ -131,6 +131,7 @@ class AveragedMatrix(DistributionCalibrator):
     "average of maps of all classes, from the identity to a full matrix",
     "bpmcli; Berta et al. 2025 (arXiv 2511.03685); MacKay 1992",
     AveragedMatrix,
+    counts_rows=True,
 )
 def fit(rows: Rows, options: FitOptions) -> Fitted:
     """Fits floor and temperature, then the components, then their weights, by five-fold cross-validated likelihood.

@@ -51,7 +51,7 @@ class Beta(Calibrator):
         return Curve(BETA, (self.a, self.b, self.c))(log_odds)
 
 
-@method("platt", "logistic regression on the log-odds", "Platt 1999", Platt)
+@method("platt", "logistic regression on the log-odds", "Platt 1999", Platt, counts_rows=True)
 def fit_platt(rows: Rows, options: FitOptions) -> Fitted:
     """Maximum likelihood with Platt's targets: (H+1)/(H+2) for correct rows, 1/(M+2) for wrong ones.
 

@@ -57,6 +57,8 @@ class Method:
     fit: Fit
     draws: Draws | None = None
     """Draws from the posterior, for methods that have one."""
+    counts_rows: bool = False
+    """The number of rows changes the fit (a prior or a penalty), so a row of weight 2 is not the same as two rows."""
 
     @property
     def needs_distribution(self) -> bool:
@@ -66,13 +68,11 @@ class Method:
 METHODS: dict[str, Method] = {}
 
 
-def method(
-    name: str, summary: str, reference: str, calibrator: type[Calibrator], draws: Draws | None = None
-) -> Callable[[Fit], Fit]:
-    """Decorator that registers a fit function under its command-line name."""
+def method(name: str, summary: str, reference: str, calibrator: type[Calibrator], **more: Any) -> Callable[[Fit], Fit]:
+    """Decorator that registers a fit function under its command-line name; `more` are further fields of `Method`."""
 
     def register(fit: Fit) -> Fit:
-        METHODS[name] = Method(name, summary, reference, calibrator, fit, draws)
+        METHODS[name] = Method(name, summary, reference, calibrator, fit, **more)
         return fit
 
     return register

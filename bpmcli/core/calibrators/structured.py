@@ -66,7 +66,8 @@ def _fit(rows: Rows, name: str, matrix: bool) -> tuple[Start, Floats, Floats, di
     return start, *fit_affine(start.applied(table), form, tau)
 
 
-@method("structured-vector", "temperature, then a slope and a shift for each class", REFERENCE, StructuredVector)
+@method("structured-vector", "temperature, then a slope and a shift for each class", REFERENCE, StructuredVector,
+        counts_rows=True)  # fmt: skip
 def fit_structured_vector(rows: Rows, options: FitOptions) -> Fitted:
     """Mean log loss + K/n (Σ d² + Σ b²), slopes 1 + d, after temperature scaling with a uniform part of 1/(n + 1)."""
     start, slopes, shifts, report = _fit(rows, "structured-vector", matrix=False)
@@ -74,7 +75,8 @@ def fit_structured_vector(rows: Rows, options: FitOptions) -> Fitted:
     return Fitted(StructuredVector(*first, tuple(slopes.tolist()), tuple(shifts.tolist())), report)
 
 
-@method("structured-matrix", "temperature, then a penalised matrix and shifts", REFERENCE, StructuredMatrix)
+@method("structured-matrix", "temperature, then a penalised matrix and shifts", REFERENCE, StructuredMatrix,
+        counts_rows=True)  # fmt: skip
 def fit_structured_matrix(rows: Rows, options: FitOptions) -> Fitted:
     """Mean log loss + K/n (Σ W_kk² + Σ b²) + K(K−1)/n Σ_{i≠j} W_ij², A = I + W, after temperature scaling."""
     start, matrix, shifts, report = _fit(rows, "structured-matrix", matrix=True)

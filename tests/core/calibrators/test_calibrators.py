@@ -25,7 +25,7 @@ ORACLES = json.loads((ROOT / "tests/oracles/calibrators.json").read_text())["fil
 CURVES = [name for name, entry in METHODS.items() if not entry.needs_distribution]
 DISTRIBUTIONS = [name for name, entry in METHODS.items() if entry.needs_distribution]
 NEW = ["histogram", "isotonic", "platt", "beta", "spline"]
-COUNT_ROWS = ["structured-vector", "structured-matrix", "averaged-matrix"]
+BINNED = ["bpm", "histogram"]
 RISING = ["bpm", "identity", "isotonic", "beta"]
 GRID = np.concatenate([[-700.0, -37.0], np.linspace(-12, 12, 97), [37.0, 700.0]])
 
@@ -241,9 +241,9 @@ def test_the_scale_of_the_weights_does_not_matter(method):
         np.testing.assert_allclose(a, b, rtol=1e-9)
 
 
-@pytest.mark.parametrize("method", ["isotonic", "beta", "spline", *(m for m in DISTRIBUTIONS if m not in COUNT_ROWS)])
+@pytest.mark.parametrize("method", [name for name in METHODS if name not in BINNED and not METHODS[name].counts_rows])
 def test_whole_weights_are_repeated_rows(method):
-    """Not for histogram (edges at equal weight), platt (its targets count rows) and penalties that count rows."""
+    """Not for methods whose fit depends on the number of rows, and not for bins, whose edges are at equal weight."""
     rows = model(800)
     weights = np.random.default_rng(3).integers(0, 4, size=rows.n)
     weighted = fit_calibrator(method, rows._replace(weights=weights.astype(float))).calibrator
