@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bpmcli.core.curves.pooling import pooled
 from bpmcli.core.data.sample import Floats, Sample, sigmoid
 
 
@@ -29,9 +30,8 @@ def recalibrated(sample: Sample) -> Floats:
     """The accuracy that isotonic regression gives to each cell. Computed once per sample."""
     found: Floats | None = sample.__dict__.get("_recalibrated")
     if found is None:
-        from scipy.optimize import isotonic_regression
-
-        found = np.clip(isotonic_regression(sample.hits / sample.mass, weights=sample.mass).x, 0.0, 1.0)
+        blocks = pooled(sample.hits, sample.mass, np.zeros(sample.mass.size, dtype=np.int64))
+        found = np.repeat(np.clip(blocks.hits / blocks.mass, 0.0, 1.0), blocks.cells)
         sample.__dict__["_recalibrated"] = found
     return found
 

@@ -208,19 +208,22 @@ def brier(sample: Sample, options: MetricOptions) -> Measured:
     return Measured(_mean_loss(sample, np.square(sample.complements), np.square(sample.confidences)))
 
 
-@metric("mcb", "miscalibration part of brier: what isotonic recalibration gains", squared_error=True, **CORP)
+@metric("mcb", "miscalibration part of brier: what isotonic recalibration gains", squared_error=True,
+        resampled="resampled:mcb", **CORP)  # fmt: skip
 def mcb(sample: Sample, options: MetricOptions) -> Measured:
     """brier − brier of isotonic regression on the same rows. brier = mcb − dsc + unc: see `brier_parts`."""
     return _part(sample, 0)
 
 
-@metric("dsc", "discrimination part of brier: what confidence tells apart", higher_is_better=True, most=0.25, **CORP)
+@metric("dsc", "discrimination part of brier: what confidence tells apart", higher_is_better=True, most=0.25,
+        resampled="resampled:dsc", **CORP)  # fmt: skip
 def dsc(sample: Sample, options: MetricOptions) -> Measured:
     """r (1 − r) − brier of isotonic regression on the same rows, r the accuracy. In [0, 0.25]."""
     return _part(sample, 1)
 
 
-@metric("unc", "uncertainty part of brier, from the outcomes alone", most=0.25, **CORP | {"limits": "percentiles"})
+@metric("unc", "uncertainty part of brier, from the outcomes alone", most=0.25, resampled="resampled:unc",
+        **CORP | {"limits": "percentiles"})  # fmt: skip
 def unc(sample: Sample, options: MetricOptions) -> Measured:
     """r (1 − r), r the accuracy (the event rate with --event): the Brier score of a constant confidence r."""
     return _part(sample, 2)

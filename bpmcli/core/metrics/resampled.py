@@ -119,6 +119,19 @@ def brier(drawn: Resamples, options: MetricOptions) -> Floats:
     return _mean_loss(drawn, np.square(cells.complements), np.square(cells.confidences))
 
 
+def mcb(drawn: Resamples, options: MetricOptions) -> Floats:
+    return np.maximum(brier(drawn, options) - drawn.isotonic_loss, 0.0)
+
+
+def dsc(drawn: Resamples, options: MetricOptions) -> Floats:
+    return np.maximum(unc(drawn, options) - drawn.isotonic_loss, 0.0)
+
+
+def unc(drawn: Resamples, options: MetricOptions) -> Floats:
+    rates = accuracy(drawn, options)
+    return rates * (1.0 - rates)
+
+
 def nll(drawn: Resamples, options: MetricOptions) -> Floats:
     x = drawn.cells.log_odds
     return _mean_loss(drawn, np.logaddexp(0.0, -x), np.logaddexp(0.0, x))

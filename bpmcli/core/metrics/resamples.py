@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from bpmcli.core.curves.pooling import pooled
 from bpmcli.core.data.binning import array_split_edges, width_edges
 from bpmcli.core.data.sample import Floats, Ints, Sample
 
@@ -96,6 +97,15 @@ class Resamples:
     @cached_property
     def residuals_before(self) -> Floats:
         return _cumulative(self.residuals)
+
+    @cached_property
+    def isotonic_loss(self) -> Floats:
+        """The Brier score of isotonic regression on each resample: Σ m g (1 − g) / N over its blocks."""
+        owner, cell = np.nonzero(self.mass)
+        blocks = pooled(self.hits[owner, cell], self.mass[owner, cell], owner)
+        g = np.clip(blocks.hits / blocks.mass, 0.0, 1.0)
+        loss: Floats = np.bincount(blocks.owner, blocks.mass * g * (1.0 - g), self.size) / self.n
+        return loss
 
     def locate(self, positions: Floats | Ints) -> tuple[Ints, Floats]:
         """The cell of each inner position in every resample, (R, P), and how far inside the cell it lies (0 … 1)."""
