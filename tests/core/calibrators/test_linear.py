@@ -14,7 +14,8 @@ from bpmcli.core.calibrators.linear.components import FULL_CLASSES, precisions
 from bpmcli.core.calibrators.linear.floor import Start, fit_start
 from bpmcli.core.calibrators.linear.forms import FUNCTIONS, Chunk, Chunks, Form, shapes_of, softmax
 from bpmcli.core.calibrators.linear.likelihood import Likelihood
-from bpmcli.core.calibrators.linear.minimum import Preconditioner, lbfgs, minimise_penalised
+from bpmcli.core.calibrators.linear.minimum import TRIANGULAR, Preconditioner, lbfgs, minimise_penalised
+from bpmcli.core.calibrators.linear.minimum import _inverses as inverses
 from bpmcli.core.calibrators.linear.stack import folds_of, prior_counts, stack_weights
 from bpmcli.core.calibrators.linear.table import LOWEST, TrainingRows, log_probabilities
 from bpmcli.core.calibrators.structured import StructuredVector
@@ -294,3 +295,14 @@ def test_a_constant_in_every_row_is_skipped_without_a_change(lowest: float) -> N
     structured = StructuredVector(6.0, 1e-9, (1.2, 0.9, 1.0), (0.1, 0.0, -0.1))
     z = np.array([[1.2], [0.9], [1.0]]) * structured.prepared(log_probabilities(logits)) + [[0.1], [0.0], [-0.1]]
     assert structured.log_probabilities(logits) == pytest.approx(np.log(softmax(z)[0]).T, rel=1e-10)
+
+
+@pytest.mark.parametrize("size", [TRIANGULAR - 1, TRIANGULAR])
+def test_inverses_of_triangular_factors(size: int) -> None:
+    """A wrong inverse only slows the search down, so no test of a fit would notice it."""
+    rng = np.random.default_rng(0)
+    factors = np.tril(rng.normal(size=(2, size, size)) / size) + np.eye(size)
+    before = factors.copy()
+    found = inverses(factors)
+    assert factors == pytest.approx(before, abs=0)  # the factors are not overwritten
+    assert found @ factors == pytest.approx(np.broadcast_to(np.eye(size), found.shape), abs=1e-9)
