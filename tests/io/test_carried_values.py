@@ -190,3 +190,33 @@ def test_text_of_hdf5_is_not_padded_to_its_longest_value(run, calibrate):
     assert texts("o.csv") == site.tolist()
     assert "'x' holds text that takes 1.9 GiB padded" in calibrate("a.h5", "o.npz", code=3)
     assert "a.h5,b,4999," in run("metrics", "a.h5", "--by", "x", "-m", "ece", "-f", "csv").out
+
+
+@pytest.mark.parametrize("source", ["a.parquet", "a.arrows"])
+def test_categories_that_differ_from_batch_to_batch_go_into_one_arrow_file(run, calibrate, source):
+    groups = [["low", None, "high"], ["mid", "low", "top"], ["high", "new", "mid"]]
+    flat = [group for three in groups for group in three]
+    parts = [
+        pa.table({"confidence": [0.6, 0.7, 0.8], "hit": [0, 1, 1], "x": pa.array(group).dictionary_encode()})
+        for group in groups
+    ]
+    with (
+        pq.ParquetWriter(source, parts[0].schema)
+        if source == "a.parquet"
+        else pa.ipc.new_stream(source, parts[0].schema) as out
+    ):
+        for part in parts:
+            out.write_table(part)
+    calibrate(source, "o.arrow")
+    found = pa.ipc.open_file("o.arrow").read_all()["x"]
+    assert found.to_pylist() == flat
+    assert pa.types.is_dictionary(found.type)
+    calibrate("o.arrow", "again.arrow")
+    assert pa.ipc.open_file("again.arrow").read_all()["x"].to_pylist() == flat
+
+
+def test_numbers_in_views_of_text_are_read(run):
+    whole = pa.table(SCORES | {"confidence": pa.array(map(str, SCORES["confidence"]), pa.string_view())})
+    with pa.ipc.new_file("a.arrow", whole.schema) as out:
+        out.write_table(whole)
+    assert "0.64750" in run("metrics", "a.arrow", "-m", "ece").out

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bpmcli.errors import DataError
 from bpmcli.io.formats import reads, writes
 from bpmcli.io.formats.arrow_layout import file_batches
-from bpmcli.io.formats.reader import is_plain
+from bpmcli.io.formats.reader import Reader, is_plain
 from bpmcli.io.formats.record_batches import ArrowReader
 from bpmcli.io.formats.table_writer import ArrowWriter
 from bpmcli.io.opening import open_bytes
@@ -62,9 +62,35 @@ class ArrowFileReader(ArrowReader):
 
 @writes(".arrow", ".feather")
 class ArrowFileWriter(ArrowWriter):
-    """Arrow IPC."""
+    """Arrow IPC. A column has one dictionary for the whole file, which batches may only add words to."""
+
+    def __init__(self, path: str, metadata: Mapping[str, str], origin: Reader | None = None) -> None:
+        super().__init__(path, metadata, origin)
+        self.words: dict[str, Any] = {}
+
+    def prepare(self, name: str, values: Any) -> Any:
+        import pyarrow as pa
+
+        column = super().prepare(name, values)
+        if not pa.types.is_dictionary(column.type):
+            return column
+        if name in self.words and not column.dictionary.equals(self.words[name]):
+            column = _with_words(column, self.words[name])
+        self.words[name] = column.dictionary
+        return column
 
     def open(self, target: Any, schema: Any) -> Any:
         import pyarrow as pa
 
-        return pa.ipc.new_file(target, schema)
+        return pa.ipc.new_file(target, schema, options=pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True))
+
+
+def _with_words(column: Any, words: Any) -> Any:
+    """The same column; its dictionary begins with `words`."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    own = column.dictionary
+    words = pa.concat_arrays([words, own.filter(pc.is_null(pc.index_in(own, words)))])
+    codes = pc.index_in(own, words).take(column.indices).cast(column.type.index_type)
+    return pa.DictionaryArray.from_arrays(codes, words, ordered=column.type.ordered)

@@ -197,6 +197,7 @@ def _as_numbers(name: str, column: Any, start: int) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    column = column.cast(pa.string()) if str(column.type) == "string_view" else column  # pyarrow trims no views
     trimmed = pc.utf8_trim_whitespace(pc.replace_substring_regex(column, r"\s*%\s*$", ""))
     try:
         return trimmed.cast(pa.float64())
