@@ -48,6 +48,13 @@ def test_binned_metrics_are_the_same(name, kind, options):
 
 
 @pytest.mark.parametrize("kind", samples())
+@pytest.mark.parametrize("name", ["mcb", "dsc", "unc"])
+def test_parts_of_the_brier_score_are_the_same(name, kind):
+    fast, slow = both(name, samples()[kind], MetricOptions())
+    assert fast == pytest.approx(slow, abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", samples())
 @pytest.mark.parametrize("name", CLOSE)
 def test_the_others_differ_by_little_of_their_noise(name, kind):
     fast, slow = both(name, samples()[kind], MetricOptions(), 40)
