@@ -7,7 +7,7 @@ from typing import Any
 
 from bpmcli.core.data.rows import EVENT, Rows
 from bpmcli.core.metrics import METRICS, Measured, Measurements, MetricOptions
-from bpmcli.core.metrics.classwise import LEVEL, Asked, class_table
+from bpmcli.core.metrics.classwise import LEVEL, MOST_INTERVALS, Asked, class_table
 from bpmcli.core.metrics.registry import NO_CLASSES
 from bpmcli.errors import DataError, FitError
 
@@ -46,8 +46,14 @@ def classwise(rows: Rows, names: Sequence[str], options: MetricOptions, wanted: 
     """The table of all classes; `wanted` is a `Requested`."""
     if rows.scores is None and not rows.label_names:
         raise DataError("--classwise needs the scores of all classes, and labels", "leave --classwise out")
-    level = wanted.interval or LEVEL
+    level = wanted.interval or (None if too_many_intervals(rows) else LEVEL)
     return class_table(rows, Asked(names, options, level, wanted.resamples, wanted.seed))
+
+
+def too_many_intervals(rows: Rows) -> int:
+    """The number of classes if they are too many for intervals that nobody asked for; otherwise 0."""
+    count = len(rows.label_names) if rows.scores is None else rows.scores.n_classes
+    return count if count > MOST_INTERVALS else 0
 
 
 def intervals(rows: Rows, values: Mapping[str, float | None], options: MetricOptions, wanted: Any) -> dict[str, Any]:

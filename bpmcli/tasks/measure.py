@@ -135,7 +135,7 @@ class MeasureFile(Record):
         if self.requested.classwise or (
             rows.scores is not None and record.get("verdict", {}).get("name") == CALIBRATED
         ):
-            self._add_classes(record, rows)
+            notices += self._add_classes(record, rows)
         if self.requested.noise_runs:
             self._add_noise_floor(record, rows, sample, clusters)
         if self.requested.against is not None:
@@ -154,15 +154,19 @@ class MeasureFile(Record):
 
         return with_reasons(measured, rows)
 
-    def _add_classes(self, record: dict[str, Any], rows: Rows) -> None:
+    def _add_classes(self, record: dict[str, Any], rows: Rows) -> tuple[Notice, ...]:
         """The table of classes if it was asked for; in the default run, whether single classes are miscalibrated."""
         from bpmcli.tasks import classes
 
+        found: tuple[Notice, ...] = ()
         if self.requested.classwise:
             names = ["tce"] if self.requested.verdict else self.names
             record["classwise"] = classes.classwise(rows, names, self.metrics, self.requested)
+            if not self.requested.interval and (count := classes.too_many_intervals(rows)):
+                found = (notice("classes-without-intervals", count=count),)
         if record.get("verdict", {}).get("name") == CALIBRATED:
             record |= classes.single_classes(rows)
+        return found
 
     def _kept(self, record: Mapping[str, Any], rows: Rows, sample: Sample) -> dict[str, Any]:
         from bpmcli.tasks.baseline import kept

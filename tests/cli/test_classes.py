@@ -72,6 +72,19 @@ def test_many_classes_are_cut_in_a_table_only(run: Run) -> None:
     assert len(run("metrics", "a.npz", "--classwise", "-m", "accuracy", "-f", "csv").out.splitlines()) == 33
 
 
+def test_very_many_classes_have_no_intervals_that_nobody_asked_for(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    save("a.npz", 200, k=4)
+    for most, bare in ((3, True), (4, False)):
+        monkeypatch.setattr("bpmcli.tasks.classes.MOST_INTERVALS", most)
+        ran = run("metrics", "a.npz", "--classwise", "-m", "ece", "-f", "json")
+        (record,) = json.loads(ran.out)["results"]
+        assert [one["metrics"]["ece"]["low"] is None for one in record["classwise"]] == [bare] * 4
+        assert ("no intervals, because there are 4 classes" in ran.err) == bare
+    monkeypatch.setattr("bpmcli.tasks.classes.MOST_INTERVALS", 3)
+    (record,) = results(run, "a.npz", "--classwise", "-m", "ece", "--interval", 0.9, "--resamples", 20)
+    assert all(one["metrics"]["ece"]["low"] is not None for one in record["classwise"])
+
+
 def test_class_names(run: Run) -> None:
     Path("a.csv").write_text("prob_cat,prob_dog,label\n0.9,0.1,cat\n0.2,0.8,dog\n0.6,0.4,dog\n")
     (record,) = results(run, "a.csv", "--classwise", "-m", "ece")

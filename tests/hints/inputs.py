@@ -162,5 +162,6 @@ CASES = [
     Case("no weight at all", csv("a.csv", confidence=TOP, hit=HIT, w=np.zeros(80), v=WEIGHT), "bpmcli summarize a.csv --weight w -o s.parquet", "name another column with --weight", "bpmcli summarize a.csv --weight v -o s.parquet"),
     Case("stated confidences", lambda: Path("a.json").write_text(json.dumps(inspect(("choice",), stated=True))), "bpmcli metrics a.json", "run inspect eval with --logprobs --top-logprobs 10 on a multiple_choice task, or say --input-format inspect:stated if the answers state a confidence", "bpmcli metrics a.json --input-format inspect:stated"),
     Case("too many scores to check classes", "", "bpmcli metrics z.npz --no-diagram", "--classwise checks every class", "bpmcli metrics z.npz --no-diagram --classwise", notice=True, limits={"tasks.measure.QUICK_SCORES": 100}),
+    Case("too many classes for intervals", "", "bpmcli metrics z.npz --no-diagram --classwise -m ece", "--interval 0.95 computes them, in a few seconds for every 100 classes", "bpmcli metrics z.npz --no-diagram --classwise -m ece --interval 0.95", notice=True, limits={"tasks.classes.MOST_INTERVALS": 2}),
     Case("classes of confidences in metrics", "", "bpmcli metrics c.csv --classwise", "leave --classwise out", "bpmcli metrics c.csv"),
 ]  # fmt: skip

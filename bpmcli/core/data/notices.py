@@ -26,6 +26,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "the calibration of single classes was not checked, because there are {count} scores",
         "--classwise checks every class",
     ),
+    "classes-without-intervals": (
+        "single classes have no intervals, because there are {count} classes",
+        "--interval 0.95 computes them, in a few seconds for every 100 classes",
+    ),
     "missing-skipped": (
         "{count} {rows_} without a score, label or group {were} skipped",
         "",

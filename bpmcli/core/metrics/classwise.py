@@ -20,6 +20,9 @@ from bpmcli.core.metrics.registry import METRICS, MetricOptions, measure
 LEVEL = 0.95
 """Level of the intervals of the table if none is asked for."""
 
+MOST_INTERVALS = 100
+"""With more classes the table has no intervals unless they are asked for: each takes about a tenth of a second."""
+
 
 def class_samples(rows: Rows) -> Iterator[tuple[int, Sample]]:
     """One sample per class (or label of many): its log-odds, and whether it is the true class."""
@@ -63,7 +66,8 @@ class Asked(NamedTuple):
 
     names: Sequence[str]
     options: MetricOptions
-    level: float = LEVEL
+    level: float | None = LEVEL
+    """None for a table without intervals."""
     resamples: int = 1000
     seed: int = 0
 
@@ -89,11 +93,13 @@ def class_table(rows: Rows, asked: Asked) -> list[dict[str, Any]]:
 
 
 def _class_metrics(sample: Sample, names: Sequence[str], asked: Asked) -> dict[str, Mapping[str, Any]]:
-    from bpmcli.core.metrics.intervals import metric_intervals
+    from bpmcli.core.metrics.intervals import Interval, metric_intervals
 
     measured = measure(sample, names, asked.options)
     values = {name: found.value for name, found in measured.items()}
-    limits = metric_intervals(sample, values, asked.options, asked.level, asked.resamples, asked.seed)
+    limits: Mapping[str, Interval | None] = dict.fromkeys(values)
+    if asked.level is not None:
+        limits = metric_intervals(sample, values, asked.options, asked.level, asked.resamples, asked.seed)
     found: dict[str, Mapping[str, Any]] = {}
     for name, one in measured.items():
         if one.value is None:
