@@ -153,9 +153,9 @@ def _categorical(column: Any) -> Categorical:
 
 
 def iso_times(column: Any) -> list[str | None]:
-    """Dates and times as text: `2024-05-01`, or `2024-05-01 12:30:00` unless it is midnight.
+    """Dates as `2024-05-01`, times as `2024-05-01 12:30:00`, and times with a zone in UTC: `2024-05-01 10:30:00Z`.
 
-    Times with a zone are written in UTC: `2024-05-01 10:30:00Z`.
+    Midnight is written in full, because other programs do not read a column in which some times are bare dates.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -171,8 +171,6 @@ def iso_times(column: Any) -> list[str | None]:
     text = pc.replace_substring_regex(text, r"\.$", "")
     if zoned:
         text = pc.binary_join_element_wise(text, "Z", "")
-    else:
-        text = pc.replace_substring_regex(text, r"[ T]00:00:00$", "")
     return [None if value is None else str(value) for value in text.to_pylist()]
 
 

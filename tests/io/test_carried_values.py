@@ -66,6 +66,12 @@ def test_a_time_with_a_zone_says_that_it_is_in_utc(calibrate):
     assert texts("o.csv")[:3] == ["1970-01-01 00:00:00Z", "2023-11-14 22:13:20.12Z", ""]
 
 
+def test_all_times_of_a_column_have_one_spelling(calibrate):
+    table(pa.timestamp("s"), 0, 1_700_000_000, None)
+    calibrate("a.arrow", "o.csv")
+    assert texts("o.csv")[:3] == ["1970-01-01 00:00:00", "2023-11-14 22:13:20", ""]
+
+
 @pytest.mark.parametrize("target", ["o.csv", "o.jsonl"])
 def test_a_time_beyond_the_calendar_is_refused(calibrate, target):
     table(pa.timestamp("us"), 0, 2**62)
