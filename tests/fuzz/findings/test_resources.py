@@ -146,7 +146,9 @@ def test_b03_many_groups_take_linear_time(tmp_path):
     n = 30_000
     table = {"confidence": np.full(n, 0.7), "hit": np.arange(n) % 2, "g": [f"g{i}" for i in range(n)]}
     pq.write_table(pa.table(table), tmp_path / "a.parquet")
-    done = tool("summarize", "a.parquet", "--by", "g", "-o", "s.parquet", cwd=tmp_path, limits={resource.RLIMIT_CPU: 40})
+    done = tool(
+        "summarize", "a.parquet", "--by", "g", "-o", "s.parquet", cwd=tmp_path, limits={resource.RLIMIT_CPU: 40}
+    )
     assert done.code in (0, 3), done
 
 
