@@ -149,6 +149,8 @@ def test_whole_numbers_that_only_float64_holds_keep_their_digits_as_text(calibra
     calibrate("a.jsonl", "o.parquet")
     assert pq.read_table("o.parquet")["x"].to_pylist() == [2**64] * N
     assert f"'x' holds whole numbers such as {2**64}, which would be rounded" in calibrate("a.jsonl", "o.csv", code=3)
+    Path("a.jsonl").write_text("\n".join(map(json.dumps, objects(10**30))))  # 1e+30 in text, and not exact as float64
+    assert f"'x' holds whole numbers such as {10**30}, which would be rounded" in calibrate("a.jsonl", "o.csv", code=3)
 
 
 MIXED = ["a", 1, 2**64, True, None, [1, "x"], {"b": 0.5}, "1", "\ud83d"]

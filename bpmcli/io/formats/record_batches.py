@@ -98,7 +98,7 @@ class ArrowReader(Reader):
             if max((abs(end.as_py() or 0.0) for pair in ends for end in pair.values()), default=0) < EXACT_INTEGER:
                 continue
             searched.add(name)
-            found = next((text for text in self.whole_numbers(name) if int(text) != self._as_stored(float(text))), None)
+            found = next((text for text in self.whole_numbers(name) if self._is_rounded(text)), None)
             if found is not None:
                 raise DataError(
                     f"'{name}' holds whole numbers such as {found[:40]}, which would be rounded",
@@ -106,10 +106,11 @@ class ArrowReader(Reader):
                 )
         return searched
 
-    def _as_stored(self, number: float) -> int:
-        """The whole number that the output holds for a float64: text has its shortest decimal, filled up with zeros."""
-        writer = writer_for(self.written_as)
-        return int(Decimal(repr(number)) if writer is not None and writer.keeps_text else number)
+    def _is_rounded(self, text: str) -> bool:
+        """Whether a whole number changes as float64, or as its shortest decimal, which is what text formats hold."""
+        number, writer = float(text), writer_for(self.written_as)
+        as_text = writer is not None and writer.keeps_text and Decimal(repr(number)) != int(text)
+        return as_text or int(number) != int(text)
 
     def whole_numbers(self, name: str) -> Iterator[str]:
         """The values of a column that are written as long whole numbers, digit by digit."""
