@@ -40,7 +40,7 @@ def open_reader(path: str, input_format: str | None = None) -> Reader:
     if stream:
         path = copied(path)
     elif "://" not in path and not os.path.exists(path):
-        raise DataError("no such file" if path else "an empty name")
+        raise DataError("no such file")
     grant(path)
     if input_format and input_format.startswith(LM_SCORE):
         return _scored(_reader_of_file(path, "" if stream else suffix_of(path), HEAD), path, input_format)

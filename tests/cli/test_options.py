@@ -124,7 +124,11 @@ LIMITS = [
     ("--schemes", "999999999", "--schemes must be a whole number between 1 and 100000"),
     ("--p", "nan", "--p must be between 1 and 50, got nan"),
     ("--format", "xml", "--format must be table, json, csv"),
-    ("--by", "", "--by needs the name of a column"),
+    ("--by", "", "--by has an empty value"),
+    ("--baseline", "", "--baseline has an empty value"),
+    ("--output", "", "-o has an empty value"),
+    ("--output-dir", "", "--output-dir has an empty value"),
+    ("--metric", "", "-m has an empty value"),
 ]
 
 
@@ -138,6 +142,12 @@ def test_every_command_refuses_the_same_values(run, option, value, message):
             assert message in ran.err, (names, ran)
             tried += 1
     assert tried
+
+
+def test_empty_arguments_are_refused(run):
+    for names in (["metrics", TEST, ""], ["apply", "", TEST], ["simulate", ""]):
+        assert "an argument is empty" in run(*names, code=2).err
+    assert run("metrics", TEST, "-m", "ece", "--title", "").code == 0
 
 
 @pytest.mark.parametrize("sizes", ["10:1000000000000:1", "1:1000000000000:x1.0000001", "1:3000", "1000000000001"])

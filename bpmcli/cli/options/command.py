@@ -17,6 +17,8 @@ from bpmcli.record import Record
 OTHER = "Other"
 """Heading of options that belong nowhere else, such as --help; always the last heading."""
 
+MAY_BE_EMPTY = ("title",)
+"""Options for which no text at all is a value."""
 
 Group = TypeVar("Group", bound=type)
 
@@ -127,12 +129,28 @@ class GroupedCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
-            return super().parse_args(ctx, args)
+            rest = super().parse_args(ctx, args)
         except Exception as error:
             # An option without its value: the error does not know its command, whose --help the hint names.
             if getattr(error, "ctx", ctx) is None:
                 error.ctx = ctx  # type: ignore[attr-defined]
             raise
+        self.refuse_empty(ctx)
+        return rest
+
+    def refuse_empty(self, ctx: Any) -> None:
+        """Refuse empty values, which come from shell variables that are not set.
+
+        Without this, `--baseline "$OLD"` would be no gate at all.
+        """
+        for parameter in self.params:
+            value = ctx.params.get(parameter.name)
+            if parameter.name in MAY_BE_EMPTY or "" not in (value if isinstance(value, (list, tuple)) else [value]):
+                continue
+            if parameter.param_type_name == "argument":
+                raise UsageError("an argument is empty", "leave it out, or set the shell variable that it comes from")
+            name = min(parameter.opts, key=len)
+            raise UsageError(f"{name} has an empty value", f"give it a value, or leave {name} out")
 
     def headed(self, ctx: Any) -> dict[str, list[tuple[str, str]]]:
         """Arguments and options by heading, in the order of the command's signature."""

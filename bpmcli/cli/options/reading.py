@@ -146,8 +146,6 @@ class Groups(Record):
 
     def resolve(self, each_label: bool = False) -> Any:
         """What defines the groups; None if there are none. `each_label`: the labels do, unless an option is given."""
-        if self.by == "":
-            raise UsageError("--by needs the name of a column", "--by COLUMN")
         if bool(self.by) + self.classwise + self.marginal > 1:
             raise UsageError("--by, --classwise and --marginal exclude each other", "keep one of them")
         if not (self.by or self.classwise or self.marginal or each_label):
