@@ -11,9 +11,9 @@ from bpmcli.core.metrics.classwise import LEVEL, MOST_INTERVALS, Asked, class_ta
 from bpmcli.core.metrics.registry import NO_CLASSES
 from bpmcli.errors import DataError, FitError
 
-NO_PREDICTION = Measured(None, why_missing="it is about predicted classes, which --event does not have")
+NO_PREDICTION = Measured(None, why_missing="with --event there are no predicted classes")
 NO_EXCLUSION = Measured(None, why_missing="with --multi-label a row has no single true class")
-SUMMARISED = Measured(None, why_missing="it needs the scores of all classes, which a summary does not store")
+SUMMARISED = Measured(None, why_missing="the scores of all classes are needed, and a summary does not store them")
 CLUSTERED = Measured(None, why_missing="the test needs independent rows, but these are in clusters")
 
 

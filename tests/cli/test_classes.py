@@ -119,12 +119,12 @@ def test_two_classes_as_one_probability(run: Run) -> None:
 def test_metrics_without_classes_say_why(run: Run) -> None:
     np.savez("c.npz", confidence=np.linspace(0.1, 0.9, 50), hit=np.arange(50) % 2)
     ran = run("metrics", "c.npz", "-m", "ece,nll-all,canonical-p")
-    assert "no nll-all, canonical-p: it needs the scores of all classes" in ran.err
+    assert "no nll-all, canonical-p: the scores of all classes" in ran.err
     assert "needs the scores of all classes" in run("metrics", "c.npz", "--classwise", code=3).err
     np.savez("e.npz", probs=np.linspace(0.1, 0.9, 50), y=np.arange(50) % 2)
-    assert "no accuracy, nll-all: it is about predicted classes" in run("metrics", "e.npz", "--event", "-m", "accuracy,nll-all,auroc").err  # fmt: skip
+    assert "no accuracy, nll-all: with --event there are no predicted classes" in run("metrics", "e.npz", "--event", "-m", "accuracy,nll-all,auroc").err  # fmt: skip
     ran = run("metrics", VAL, "--summary", "-m", "nll-all")
-    assert "which a summary does not store" in ran.err
+    assert "and a summary does not store them" in ran.err
 
 
 def test_gates_on_whole_distributions(run: Run) -> None:

@@ -55,7 +55,7 @@ class Measured(NamedTuple):
     why_missing: str | None = None
 
 
-NO_CLASSES = Measured(None, why_missing="it needs the scores of all classes, and labels")
+NO_CLASSES = Measured(None, why_missing="the scores of all classes and labels are needed")
 
 Compute = Callable[[Any, MetricOptions], Measured]
 """From a sample, or from rows for a metric that needs the scores of all classes."""
