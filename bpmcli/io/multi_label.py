@@ -96,8 +96,8 @@ def multi_label_rows(batch: ColumnBatch, layout: Layout, odd: Counter[str], outc
         groups = Categorical(list(names), np.tile(np.arange(k), n))
     clusters = _repeated(batch, layout.cluster, k) if outcomes else None
     if clusters is None and outcomes:
-        # The hash distinguishes rows with the same number in two files.
-        items = [f"{batch.start + row}-{key:x}" for row, key in enumerate(row_hashes(x).tolist())]
+        # The hash distinguishes rows with the same number in two files; its length is fixed, so items keep their order.
+        items = [f"{batch.start + row}-{key:016x}" for row, key in enumerate(row_hashes(x).tolist())]
         clusters = Categorical(items, np.repeat(np.arange(n), k))
     return Rows(
         x.ravel(), hits, weights, groups=groups, from_probs=layout.kind == "probs", target=EVENT, clusters=clusters,

@@ -34,6 +34,17 @@ class Categorical(Record):
         """The codes that occur, in order."""
         return np.flatnonzero(np.bincount(self.codes, minlength=len(self.categories)))
 
+    def ranks(self) -> Codes:
+        """One number per row, the place of its value among those that occur, whatever the order of rows and categories.
+
+        Shorter values come first, so whole numbers are in their order.
+        """
+        used = sorted(self.used().tolist(), key=lambda code: (len(self.categories[code]), self.categories[code]))
+        place = np.zeros(len(self.categories), dtype=np.int64)
+        place[used] = np.arange(len(used))
+        ranks: Codes = place[self.codes]
+        return ranks
+
     def positions(self) -> Iterator[tuple[str, Codes]]:
         """Every value that occurs, in alphabetical order, with the rows that hold it."""
         order = np.argsort(self.codes, kind="stable")
