@@ -77,6 +77,19 @@ def test_the_order_of_the_rows_does_not_matter(run):
     assert a == b
 
 
+def test_the_order_of_rows_that_differ_only_in_their_group_does_not_matter(run):
+    rng = np.random.default_rng(0)
+    s = rng.choice([0.6, 0.7, 0.9], 900)
+    data = {"confidence": s, "hits": rng.random(900) < s - 0.1, "site": rng.choice(["a", "b", "c"], 900)}
+    order = rng.permutation(900)
+    np.savez("rows.npz", **data)
+    np.savez("mixed.npz", **{name: values[order] for name, values in data.items()})
+    run("fit", "rows.npz", "--by", "site", "--method", "platt", "-o", "a.json")
+    run("fit", "mixed.npz", "--by", "site", "--method", "platt", "-o", "b.json")
+    a, b = (json.loads(Path(name).read_text())["validation"] for name in ("a.json", "b.json"))
+    assert a == b
+
+
 def test_apply_says_before_and_after_on_labelled_rows(run):
     run("fit", VAL, "--method", "temperature", "-o", "p.json")
     said = run("apply", "p.json", TEST, "-o", "out.npz").err.splitlines()
