@@ -92,9 +92,9 @@ class ApplyFile:
             left_out = [] if out.carry(source, others := source.file_arrays(layout.scores[0])) else others
         judged = None
         if (known := outcomes.all()) is not None:
-            from bpmcli.core.compare.before_after import judge
+            from bpmcli.core.compare.before_after import judge_calibrated
 
-            judged = judge(*known)
+            judged = judge_calibrated(*known)
         notices = tuple(_notices(counts, judged, left_out, self.allow_argmax_change, classes))
         return Applied(output, n, before / scores, after / scores, notices, judged)
 
@@ -138,7 +138,7 @@ def _notices(
     if judged is not None and judged.worse:
         yield notice("got-worse")
     elif judged is not None and judged.left and not counts["in-sample"]:
-        # Rows that were fitted too closely look under-confident; only others show whether an error is left.
+        # Rows that were fitted too closely look under-confident; only other rows show whether an error is left.
         yield notice("error-left")
     if fitted_classes and counts["classes"] not in (0, fitted_classes):
         yield notice("other-classes", fitted=fitted_classes, found=counts["classes"])

@@ -131,7 +131,7 @@ def held_out(
     return after, CROSS_VALIDATED if folds == FOLDS else ONE_SPLIT
 
 
-def judge(rows: Rows, confidences: Floats) -> Judged:
+def judge_calibrated(rows: Rows, confidences: Floats) -> Judged:
     """What calibrated confidences of labelled rows change."""
     with np.errstate(divide="ignore"):
         x = np.clip(np.log(confidences) - np.log1p(-confidences), -BARE_LIMIT, BARE_LIMIT)
