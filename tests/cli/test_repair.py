@@ -90,6 +90,21 @@ def test_the_order_of_rows_that_differ_only_in_their_group_does_not_matter(run):
     assert a == b
 
 
+def test_folds_of_multi_label_rows_do_not_depend_on_the_order_in_which_groups_appear(run):
+    rng = np.random.default_rng(0)
+    p = rng.choice([0.2, 0.5, 0.8], (400, 3))
+    site = np.where(rng.random(400) < 0.5, "a", "b")
+    site[0], site[-1] = "b", "a"
+    lines = [",".join(map(str, [*row, *labels, name])) + "\n"
+             for row, labels, name in zip(p, (rng.random((400, 3)) < p**1.5).astype(int), site, strict=True)]  # fmt: skip
+    for name, order in (("rows", lines), ("mixed", lines[::-1])):
+        Path(f"{name}.csv").write_text("prob_x,prob_y,prob_z,label_x,label_y,label_z,site\n" + "".join(order))
+        options = ("--multi-label", "--by", "site", "--method", "platt", "--min-group", "50")
+        run("fit", f"{name}.csv", *options, "-o", f"{name}.json")
+    a, b = (json.loads(Path(f"{name}.json").read_text())["validation"] for name in ("rows", "mixed"))
+    assert a == b
+
+
 def test_apply_says_before_and_after_on_labelled_rows(run):
     run("fit", VAL, "--method", "temperature", "-o", "p.json")
     said = run("apply", "p.json", TEST, "-o", "out.npz").err.splitlines()

@@ -42,6 +42,13 @@ class Categorical(Record):
         for code in sorted(self.used().tolist(), key=self.categories.__getitem__):
             yield self.categories[code], order[starts[code] : ends[code]]
 
+    def places(self) -> Codes:
+        """The place of each row's value among all values in alphabetical order; unlike codes, it has no history."""
+        order = sorted(range(len(self.categories)), key=self.categories.__getitem__)
+        places = np.empty(len(order), dtype=np.int64)
+        places[order] = np.arange(len(order))
+        return places[self.codes]
+
     def tolist(self) -> list[str]:
         """One Python string per row."""
         return [self.categories[code] for code in self.codes.tolist()]

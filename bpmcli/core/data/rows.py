@@ -231,8 +231,7 @@ def canonical_order(rows: Rows) -> Ints:
     if rows.logits is not None:
         keys.insert(0, row_hashes(rows.logits))
     if rows.groups is not None:
-        # The codes depend on the order of the file, the places of the sorted names do not.
-        keys.insert(0, np.argsort(np.argsort(np.array(rows.groups.categories, dtype=object)))[rows.groups.codes])
+        keys.insert(0, rows.groups.places())
     return np.lexsort(keys)
 
 
