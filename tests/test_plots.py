@@ -345,6 +345,15 @@ def test_the_edges_of_the_log_odds_are_explained(run: Run, drawn: list[Any]) -> 
     assert "edge" not in second
 
 
+def test_the_legend_explains_the_edges_of_all_panels(run: Run, drawn: list[Any]) -> None:
+    s = np.tile([0.6, 0.7, 0.8, 0.9], 60)
+    np.savez("up.npz", confidence=s, hits=(s == 0.9) | (np.arange(240) % 8 < 4))
+    np.savez("down.npz", confidence=s, hits=(s != 0.6) & (np.arange(240) % 8 < 4))
+    run("metrics", "up.npz", "down.npz", "-m", "ece", "--plot", "a.png", "--axis", "log-odds")
+    (text,) = [t.get_text() for t in drawn[0].legends[0].get_texts() if "edge" in t.get_text()]
+    assert "(top edge: 100 %, bottom edge: 0 %)" in text
+
+
 def test_colours_are_told_apart() -> None:
     """Up to nineteen lines, no two of them alike."""
     look = plots.looks([f"m{i}" for i in range(19)], "m7")

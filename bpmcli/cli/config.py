@@ -21,7 +21,6 @@ NAMED = "BPMCLI_CONFIG"
 _COPIES = "BPMCLI_STREAM_COPIES"
 """A variable that bpmcli itself sets for worker processes (see io/opening.py)."""
 NOT_OPTIONS = {NAMED, "BPMCLI_DEBUG", "BPMCLI_MEMORY", _COPIES}
-INPUTS = "inputs"
 LARGEST = 1 << 20
 """The largest configuration file that is read, in bytes."""
 PATHS = "paths"

@@ -161,7 +161,7 @@ def _legend(found: Reliability, grid: _Grid, marks: Marks, event: bool) -> Itera
     across, up = ("P(y = 1)", "event rate") if event else ("confidence", "accuracy")
     curve, diagonal = ("⠒", "⠐⠄") if marks.braille else ("*", ".")
     few = f"{marks.light_bin} few rows" if any(_is_light(b, found) for b in found.bins) else ""
-    remarks = ", ".join(filter(None, [few, found.at_the_edge()]))
+    remarks = ", ".join(filter(None, [few, *found.at_the_edge()]))
     bins = f"{marks.bin} bin ({remarks})" if remarks else f"{marks.bin} bin"
     level = f"{100 * found.level:g} %"
     legend = (

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from bpmcli import __version__
 from bpmcli.errors import BpmError, DataError
 from bpmcli.io.document_kinds import Each, Is, Kind, Maybe
+
+Built = TypeVar("Built")
 
 LARGEST_FILE = 1 << 26
 """The largest document in bytes. Python needs up to ten times as much memory for its values."""
@@ -153,11 +154,10 @@ def _check_fields(value: dict[str, Any], shape: Mapping[str, Any], path: str, hi
         check(value.get(name), inner, _inside(path, name), hint)
 
 
-@contextmanager
-def errors_at(path: str) -> Iterator[None]:
-    """Puts the path of a value in front of errors that are raised inside."""
+def built_at(path: str, build: Callable[..., Built], *values: Any) -> Built:
+    """What `build` makes of values of a document. The errors that it raises name the path of the values."""
     try:
-        yield
+        return build(*values)
     except DataError as error:
         raise error.at(path) from None
     except (TypeError, ValueError, LookupError, OverflowError, AttributeError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -147,6 +148,9 @@ class LabelledReader(Reader):
 
     own_notices: tuple[Notice, ...] = ()
 
+    complete: bool = True
+    """Whether all rows have a label, and all labels a row; known once the columns were passed on to an output."""
+
     def __init__(
         self, inner: Reader, name: str, values: Array | Categorical, keys: list[str] | None, key: str | None, path: str
     ) -> None:
@@ -176,16 +180,37 @@ class LabelledReader(Reader):
         own = [name for name in names if name != self.name]
         if self.key and self.name in names and self.key not in own:
             own.append(self.key)
-        end = 0
+        end, self.inner.group = 0, self.group
         for batch in self.inner.read(own, [n for n in numeric if n != self.name], rest):
             end = batch.start + batch.n
             if self.name in names:
-                batch.columns[self.name] = self._labels(batch)
+                batch.columns[self.name] = self._labels(batch, batch.columns.get(self.key or ""))
+            elif rest:
+                batch = self._passed_on(batch)
             yield batch
-        if self.places is None:
+        if self.places is None and self.name in names:
             self._check(end)
+        self.complete &= self.places is not None or end == self._size
 
-    def _labels(self, batch: ColumnBatch) -> Array | Categorical:
+    @contextmanager
+    def reporting(self) -> Iterator[None]:
+        with self.inner.reporting():
+            yield
+
+    def as_read(self, name: str, values: Any) -> tuple[Array | Lists | Categorical, Array | None]:
+        return super().as_read(name, values) if name == self.name else self.inner.as_read(name, values)
+
+    def _passed_on(self, batch: ColumnBatch) -> ColumnBatch:
+        """The batch with the labels among the columns that are passed on, where all its rows have a label."""
+        every = {**batch.columns, **batch.passed}
+        try:
+            keys = self.inner.as_read(self.key, every[self.key])[0] if self.key else None
+            return batch._replace(passed={**batch.passed, self.name: self._labels(batch, keys)})
+        except DataError:
+            self.complete = False
+            return batch
+
+    def _labels(self, batch: ColumnBatch, keys: Array | Lists | Categorical | None) -> Array | Categorical:
         if self.places is None:
             if batch.start + batch.n > self._size:
                 self._check(batch.start + batch.n)
@@ -193,12 +218,13 @@ class LabelledReader(Reader):
         else:
             from bpmcli.io.group_keys import group_names
 
-            keys = group_names(batch.columns[self.key or ""]).tolist()
-            lost = next((i for i, k in enumerate(keys) if k not in self.places), None)
+            assert keys is not None
+            names = group_names(keys).tolist()
+            lost = next((i for i, k in enumerate(names) if k not in self.places), None)
             if lost is not None:
                 row = batch.start + lost + 1
-                raise DataError(f"'{keys[lost]}' (row {row}) has no label in {self.label_path}", "add it there")
-            index = np.array([self.places[k] for k in keys], dtype=np.int64)
+                raise DataError(f"'{names[lost]}' (row {row}) has no label in {self.label_path}", "add it there")
+            index = np.array([self.places[k] for k in names], dtype=np.int64)
         return self.values.take(index) if isinstance(self.values, Categorical) else self.values[index]
 
     @property

@@ -88,7 +88,7 @@ def multi_label_rows(batch: ColumnBatch, layout: Layout, odd: Counter[str], outc
     x = _log_odds(scores, layout, batch.start)
     odd["saturated"] += int(np.count_nonzero(np.abs(x) >= BARE_LIMIT)) if layout.kind == "probs" else 0
     odd["above-one"] += int(np.count_nonzero(scores > 1.0)) if layout.kind == "probs" else 0
-    hits = _labels(batch, layout, (n, k)).ravel() if outcomes else np.zeros(n * k, dtype=bool)
+    hits = labels_of(batch, layout, (n, k)).ravel() if outcomes else np.zeros(n * k, dtype=bool)
     weights = np.repeat(weights_of(batch, layout.weight), k) if layout.weight and outcomes else None
     names = layout.classes or tuple(str(i) for i in range(k))
     groups = _repeated(batch, layout.group, k)
@@ -96,8 +96,8 @@ def multi_label_rows(batch: ColumnBatch, layout: Layout, odd: Counter[str], outc
         groups = Categorical(list(names), np.tile(np.arange(k), n))
     clusters = _repeated(batch, layout.cluster, k) if outcomes else None
     if clusters is None and outcomes:
-        # The hash distinguishes rows with the same number in two files.
-        items = [f"{batch.start + row}-{key:x}" for row, key in enumerate(row_hashes(x).tolist())]
+        # The hash distinguishes rows with the same number in two files; its length is fixed, so items keep their order.
+        items = [f"{batch.start + row}-{key:016x}" for row, key in enumerate(row_hashes(x).tolist())]
         clusters = Categorical(items, np.repeat(np.arange(n), k))
     return Rows(
         x.ravel(), hits, weights, groups=groups, from_probs=layout.kind == "probs", target=EVENT, clusters=clusters,
@@ -117,7 +117,7 @@ def _log_odds(scores: Array, layout: Layout, first_row: int) -> Floats:
     return limited
 
 
-def _labels(batch: ColumnBatch, layout: Layout, shape: tuple[int, int]) -> np.ndarray:
+def labels_of(batch: ColumnBatch, layout: Layout, shape: tuple[int, int]) -> np.ndarray:
     """N×K labels of 0 and 1 as booleans."""
     columns = [batch.columns[name] for name in layout.labels]
     for name, column in zip(layout.labels, columns, strict=True):

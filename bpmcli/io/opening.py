@@ -56,7 +56,11 @@ def open_reader(path: str, input_format: str | None = None) -> Reader:
 def open_input(path: str, options: InputOptions) -> tuple[Reader, InputOptions]:
     """The reader of an input; labels from another file are joined, and the options then name their column."""
     options = options.at(path)
-    reader = open_reader(path, options.input_format)
+    return with_label_file(open_reader(path, options.input_format), options)
+
+
+def with_label_file(reader: Reader, options: InputOptions) -> tuple[Reader, InputOptions]:
+    """The reader with the labels of another file, if `--label` names one; the options then name their column."""
     label = options.label
     if label is None or label in reader.columns:
         return reader, options

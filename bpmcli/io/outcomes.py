@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bpmcli.core.data.categorical import Categorical
-from bpmcli.core.data.log_odds import Reduced
 from bpmcli.core.data.rows import EVENT, UNKNOWN
 from bpmcli.core.data.sample import Floats, Ints
 from bpmcli.errors import DataError
@@ -22,10 +21,8 @@ TRUE_WORDS = ("true", "yes", "t", "1", "1.0", "correct")
 FALSE_WORDS = ("false", "no", "f", "0", "0.0", "-1", "-1.0", "incorrect", "wrong")
 
 
-def hits_of(
-    batch: ColumnBatch, layout: Layout, reduced: Reduced | None, scores: Array, labels: Ints | None = None
-) -> Array:
-    """Which rows are correct; `reduced` is only needed where the prediction comes from the scores.
+def hits_of(batch: ColumnBatch, layout: Layout, predictions: Ints | None = None, labels: Ints | None = None) -> Array:
+    """Which rows are correct; `predictions` are only needed where they come from the scores.
 
     `labels`: the class number of each row's label, where it is known already.
     """
@@ -42,14 +39,24 @@ def hits_of(
         equal = _equal(batch, layout.prediction, layout.label)
         return equal if layout.unknown is None else equal & ~unknown_rows(batch, layout)
     index = label_indices(batch, layout) if labels is None else labels
-    first = batch.columns[layout.scores[0]]
-    n_classes: int | Ints = first.lengths if isinstance(first, Lists) else 2 if layout.binary else scores.shape[1]
+    n_classes = _class_counts(batch, layout)
     absent = ((index < 0) & (index != UNKNOWN)) | (index >= n_classes)
     if absent.any():
         raise _outside(batch, index, absent, int(np.max(n_classes)), _first_number(batch, layout))
-    assert reduced is not None
-    hits: Array = reduced.predictions == index
+    assert predictions is not None
+    hits: Array = predictions == index
     return hits
+
+
+def _class_counts(batch: ColumnBatch, layout: Layout) -> int | Ints:
+    """How many classes the rows have; one number per row where the scores are lists."""
+    first = batch.columns[layout.scores[0]]
+    if isinstance(first, Lists):
+        return first.lengths
+    if layout.binary:
+        return 2
+    assert isinstance(first, np.ndarray)
+    return len(layout.scores) if len(layout.scores) > 1 else int(first.shape[1])
 
 
 def has_named_event(layout: Layout) -> bool:

@@ -14,7 +14,7 @@ from bpmcli.core.calibrators.spread import IN_PROPORTION, Spread
 from bpmcli.errors import BpmError, DataError
 from bpmcli.io.column_choice import InputOptions
 from bpmcli.io.document_kinds import CALIBRATOR, REMEMBERED
-from bpmcli.io.documents import errors_at, load_document
+from bpmcli.io.documents import built_at, load_document
 from bpmcli.io.label_files import file_and_column
 from bpmcli.io.opening import is_stream
 from bpmcli.io.paths import Input
@@ -117,11 +117,9 @@ def params_of(document: Mapping[str, Any]) -> Params:
     method = document["method"]
     if method not in METHODS:
         raise DataError(f"method: '{method}' is unknown", "known: " + ", ".join(METHODS))
-    with errors_at("parameters"):
-        calibrator = METHODS[method].calibrator.from_parameters(document["parameters"])
+    calibrator = built_at("parameters", METHODS[method].calibrator.from_parameters, document["parameters"])
     grouping = document.get("grouping")
-    with errors_at("grouping"):
-        groups = None if grouping is None else load_groups(grouping, method)
+    groups = None if grouping is None else built_at("grouping", load_groups, grouping, method)
     found = document.get("spread")
     spread = IN_PROPORTION if found is None else Spread(found["temperature"], found["floor"])
     return Params(method, calibrator, document["target"], document, groups, spread)

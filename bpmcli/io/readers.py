@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bpmcli.core.data.categorical import Categorical
-from bpmcli.core.data.log_odds import Reduced
+from bpmcli.core.data.log_odds import Reduced, logits_of_probs, logits_of_two
 from bpmcli.core.data.notices import Notice, notice
 from bpmcli.core.data.rows import EVENT, Rows, pool
 from bpmcli.core.data.sample import Ints
@@ -19,9 +18,9 @@ from bpmcli.io.batches import complete_batches
 from bpmcli.io.columns import Array
 from bpmcli.io.formats.reader import ColumnBatch, Reader
 from bpmcli.io.layout import InputOptions, Layout, understand
-from bpmcli.io.opening import is_stream, open_input
+from bpmcli.io.opening import open_input
 from bpmcli.io.outcomes import has_named_event, hits_of, label_indices, unknown_rows, weights_of
-from bpmcli.io.scores import class_scores, logits_of, missed_of, reduced_scores, scores_of
+from bpmcli.io.scores import class_scores, missed_of, reduced_scores, scores_of
 from bpmcli.record import Record
 
 if TYPE_CHECKING:
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
 
 EXACT_ROWS = 5_000_000
 """Up to this many rows, every row is kept (half a gigabyte). More rows are summarised unless --exact is given."""
-
-REREAD_BYTES = 1 << 24
-"""Larger files are not read a second time to judge how the calibration changed them."""
 
 SUMMARY_KEY = "bpmcli-summary"
 """Marks a summary file among parquet files."""
@@ -53,13 +49,6 @@ class Loaded(Record):
     metadata: dict[str, str]
     summarised: Summarised | None = None
     """The summary that the rows were reduced to, if they were."""
-
-
-class RowsBatch(Record):
-    """The rows of one batch, and the batch they came from."""
-
-    batch: ColumnBatch
-    rows: Rows
 
 
 def read_rows(
@@ -90,7 +79,7 @@ def read_rows(
         streamed = stream_rows(
             reader, layout, options, odd, distributions=distributions, missed=missed, keep_scores=keep_scores
         )
-        parts = [part.rows for part in streamed]
+        parts = [rows for _, rows in streamed]
         parts = _of_one_width(parts) if distributions else parts
         if not sum(part.log_odds.size for part in parts):
             raise DataError("no rows", "is the file complete?")
@@ -112,16 +101,6 @@ def _shares(rows: Rows) -> tuple[float, float] | None:
     return np.count_nonzero(rows.hits) / n, np.count_nonzero(rows.log_odds > CONFIDENT) / n
 
 
-def labelled_rows(path: str, options: InputOptions) -> Rows | None:
-    """The rows of a file that was read before; None if it is too large to read again or lacks labels."""
-    if not os.path.isfile(path) or is_stream(path) or os.path.getsize(path) > REREAD_BYTES:
-        return None
-    try:
-        return read_rows(path, options).rows
-    except BpmError:
-        return None
-
-
 def is_large(reader: Reader) -> bool:
     """Whether the rows are too many to keep, unless that was asked for."""
     return reader.rows_at_most(EXACT_ROWS) > EXACT_ROWS
@@ -138,8 +117,8 @@ def stream_rows(
     rest: bool = False,
     outcomes: bool = True,
     keep_scores: int = 0,
-) -> Iterator[RowsBatch]:
-    """Rows batch by batch. `rest` also reads the other columns; with `outcomes=False` no labels are needed.
+) -> Iterator[tuple[ColumnBatch, Rows]]:
+    """Batches and their rows. `rest` also reads the other columns; with `outcomes=False` no labels are needed.
 
     `odd` counts what is unusual about the rows, by the code of its notice.
     """
@@ -147,7 +126,7 @@ def stream_rows(
         rows = rows_of(
             batch, layout, odd, distributions=distributions, missed=missed, outcomes=outcomes, keep_scores=keep_scores
         )
-        yield RowsBatch(batch, rows)
+        yield batch, rows
 
 
 def rows_of(
@@ -166,6 +145,7 @@ def rows_of(
 
         return multi_label_rows(batch, layout, odd, outcomes)
     scores = scores_of(batch, layout)
+    _count_scores(scores, layout, odd)
     reduced = reduced_scores(scores, layout, batch.start)
     hits, labels = np.zeros(batch.n, dtype=bool), None
     if outcomes:
@@ -173,14 +153,15 @@ def rows_of(
     odd["argmax-ties"] += reduced.argmax_ties
     odd["rows-normalised"] += reduced.rows_off_sum
     odd["saturated"] += reduced.saturated
-    odd["classes"] = max(odd["classes"], scores.shape[1] if scores.ndim == 2 else 2 if layout.binary else 0)
-    odd["above-one"] += int(np.count_nonzero(scores > 1.0)) if layout.kind in ("probs", "confidence") else 0
-    odd["scores"] += scores.size
     weights = weights_of(batch, layout.weight) if layout.weight and outcomes else None
     groups, clusters, ids = (
         _groups(batch, name) if name else None for name in (layout.group, layout.cluster, layout.id)
     )
-    logits = logits_of(scores, layout, reduced) if distributions else None
+    logits = None
+    if distributions and layout.target != EVENT and scores.ndim == 2:
+        logits = logits_of_probs(scores) if layout.kind == "probs" else scores.astype(np.float64)
+    elif distributions and layout.target != EVENT and layout.binary:
+        logits = logits_of_two(reduced)
     wrong = missed_of(scores, layout, reduced, hits, labels, weights) if missed and labels is not None else None
     kept = class_scores(scores, layout) if labels is not None and odd["scores"] <= keep_scores else None
     return Rows(
@@ -190,6 +171,13 @@ def rows_of(
     )  # fmt: skip
 
 
+def _count_scores(scores: Array, layout: Layout, odd: Counter[str]) -> None:
+    """Count the scores, those above 1 where these are probabilities, and the classes."""
+    odd["classes"] = max(odd["classes"], scores.shape[1] if scores.ndim == 2 else 2 if layout.binary else 0)
+    odd["above-one"] += int(np.count_nonzero(scores > 1.0)) if layout.kind in ("probs", "confidence") else 0
+    odd["scores"] += scores.size
+
+
 def _outcomes(
     batch: ColumnBatch, layout: Layout, scores: Array, reduced: Reduced
 ) -> tuple[Reduced, Array, Ints | None]:
@@ -197,7 +185,7 @@ def _outcomes(
     labels = None
     if layout.label and not layout.prediction and layout.target != EVENT:
         labels = label_indices(batch, layout)
-    hits = hits_of(batch, layout, reduced, scores, labels)
+    hits = hits_of(batch, layout, reduced.predictions, labels)
     kept = class_scores(scores, layout) if layout.top_k > 1 else None
     if kept is not None and labels is not None:
         from bpmcli.core.data.top_k import within_top

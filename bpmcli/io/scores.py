@@ -11,7 +11,7 @@ from bpmcli.core.data.log_odds import (
     AS_LOGITS,
     Reduced,
     log_odds_of_confidences,
-    log_softmax,
+    logits_of_probs,
     reduce_logits,
     reduce_probs,
 )
@@ -122,21 +122,6 @@ def _event_of_two(scores: Array, layout: Layout, first_row: int) -> Reduced:
     return top._replace(log_odds=x, predictions=np.ones(x.size, dtype=np.int64), argmax_ties=0)
 
 
-def logits_of(scores: Array, layout: Layout, reduced: Reduced) -> Floats | None:
-    """Scores whose softmax is the distribution over all classes, where there is one."""
-    if layout.target == EVENT:
-        return None
-    if scores.ndim == 2:
-        if layout.kind == "logits":
-            return scores.astype(np.float64)
-        with np.errstate(divide="ignore"):
-            return log_softmax(np.log(scores.astype(np.float64)))
-    if layout.binary:
-        x = np.where(reduced.predictions == 1, reduced.log_odds, -reduced.log_odds)
-        return np.stack([np.zeros_like(x), x], axis=1)
-    return None
-
-
 def class_scores(scores: Array, layout: Layout) -> ClassScores | None:
     """The scores of all classes; P(y = 1) gives logits of two classes. None if there are no such scores."""
     if layout.target == EVENT or (scores.ndim == 1 and not layout.binary):
@@ -156,9 +141,8 @@ def missed_of(
     if scores.ndim != 2 or layout.target == EVENT:
         return None
     wrong = np.flatnonzero(~hits & (labels >= 0))  # an unknown row does not tell how the other classes share
-    logits = logits_of(scores[wrong], layout, reduced._replace(log_odds=reduced.log_odds[wrong]))
-    if logits is None:
-        return None
+    few = scores[wrong]
+    logits = logits_of_probs(few) if layout.kind == "probs" else few.astype(np.float64)
     from bpmcli.core.data.missed import MOST_VALUES, Missed
 
     missed = Missed(logits, reduced.predictions[wrong], labels[wrong], None if weights is None else weights[wrong])

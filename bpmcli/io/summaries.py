@@ -170,7 +170,7 @@ def _add_bare(batch: ColumnBatch, layout: Layout, totals: dict[str, Accumulator]
     scores = scores_of(batch, layout)
     if scores.ndim != 1 or scores.dtype.kind != "f":
         return False
-    hits = hits_of(batch, layout, None, scores)
+    hits = hits_of(batch, layout)
     total = totals.setdefault("", Accumulator())
     saturated = total.saturated
     if not total.add_confidences(scores, hits):

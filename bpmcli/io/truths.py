@@ -29,7 +29,7 @@ def load_density(path: str, options: InputOptions) -> EmpiricalDensity:
     try:
         source = open_reader(path, options.input_format)
         layout = understand(source, options, outcomes=False)
-        parts = [part.rows.log_odds for part in stream_rows(source, layout, options, Counter(), outcomes=False)]
+        parts = [rows.log_odds for _, rows in stream_rows(source, layout, options, Counter(), outcomes=False)]
     except BpmError as error:
         raise error.at(path) from None
     x = np.concatenate(parts) if parts else np.empty(0)

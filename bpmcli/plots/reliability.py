@@ -36,7 +36,7 @@ def draw_reliability(
 ) -> None:
     """A panel per model, all with the same axes."""
     axis = common_axis([d.found.axis for d in diagrams])
-    edge = max(d.found.at_the_edge(axis) for d in diagrams)
+    edge = ", ".join(dict.fromkeys(note for d in diagrams for note in d.found.at_the_edge(axis)))
     title = "Reliability diagram" if len(diagrams) == 1 else "Reliability diagrams"
     with two_storeys(path, [d.name for d in diagrams], title, style, columns) as panels:
         for (top, below), diagram in zip(panels, diagrams, strict=True):

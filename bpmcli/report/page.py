@@ -101,7 +101,7 @@ def _view(model: Examined, place: int, folder: str, tied: bool) -> dict[str, Any
         "tone": tone(record.get("verdict") or {}),
         "sentence": _sentence(record),
         "remarks": record.get("disagreements", ()),
-        "edge": model.reliability.at_the_edge(),
+        "edge": ", ".join(model.reliability.at_the_edge()),
         "diagram": _markup(diagram(model.reliability, escape(label, quote=True), event)),
         "worst": worst_bins(model.reliability.bins) if _has_error(record) else [],
         "groups": model.groups,

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from bpmcli.core.data.notices import Notice, notice
-from bpmcli.core.data.sample import Floats, sigmoid
+from bpmcli.core.data.sample import sigmoid
 from bpmcli.errors import BpmError, DataError
-from bpmcli.io.layout import InputOptions, understand
+from bpmcli.io.carried import CarriedOutcomes
+from bpmcli.io.formats.reader import Reader
+from bpmcli.io.layout import InputOptions, Layout, understand
 from bpmcli.io.opening import open_reader
 from bpmcli.io.outputs import Job
 from bpmcli.io.params import Params
-from bpmcli.io.readers import SUMMARY_KEY, labelled_rows, stream_rows
+from bpmcli.io.readers import SUMMARY_KEY, stream_rows
 from bpmcli.io.score_columns import keyed_column, options_for_apply, with_new_scores
 from bpmcli.io.writers import open_writer
 
@@ -27,7 +27,7 @@ SHOWN = 5
 """How many names a notice lists."""
 
 JUDGED_ROWS = 1_000_000
-"""For files with more rows than this, `apply` does not say what it changed."""
+"""For files with more rows than this (or pairs of a row and a label), `apply` does not say what it changed."""
 
 
 @dataclass(frozen=True)
@@ -68,48 +68,53 @@ class ApplyFile:
 
     def _run(self, path: str, output: str, suffix: str) -> Applied:
         params, counts = self.params, Counter[str]()
+        source, options, layout = self._understood(path, suffix)
         counts["in-sample"], classes = int(params.fitted_to(path)), params.classes
-        source = open_reader(path, self.options.at(path).input_format)
-        if SUMMARY_KEY in source.metadata:
-            raise DataError("is a summary: it has no rows to calibrate", "give the files that were summarised")
-        # From csv to csv, text is copied as it is; for any other format, columns get types.
-        source.written_as = suffix or source.suffixes[0]
-        options = options_for_apply(source, self.options.at(path), params)
-        layout = understand(source, options, outcomes=False)
+        outcomes = CarriedOutcomes(source, options, JUDGED_ROWS if self.judge else 0)
         recalibrate = params.recalibration(self.allow_argmax_change, exact=layout.kind == "log_odds")
-        n, scores, before, after, fresh = 0, 0, 0.0, 0.0, list[Floats]()
         whole = params.calibrator.needs_distribution or bool(params.groups) or layout.kind in ("logits", "probs")
-        read = stream_rows(source, layout, options, counts, distributions=whole, rest=True, outcomes=False)
+        read = stream_rows(outcomes.reader, layout, options, counts, distributions=whole, rest=True, outcomes=False)
+        n, scores, before, after = 0, 0, 0.0, 0.0
         with open_writer(output, source.written_as, origin=source) as out:
             out.keyed = keyed_column(layout, self.as_probs)
-            for part in read:
-                done = recalibrate(part.rows, layout.binary)
-                before += float(sigmoid(part.rows.log_odds).sum())
-                columns = {**part.batch.columns, **part.batch.passed}
+            for batch, rows in read:
+                done = recalibrate(rows, layout.binary)
+                before += float(sigmoid(rows.log_odds).sum())
+                columns = {**batch.columns, **batch.passed}
                 out.write(with_new_scores(columns, list(source.columns), layout, done, self.as_probs))
-                n += part.batch.n
-                scores += part.rows.log_odds.size
+                outcomes.add(batch, rows, done.confidence)
+                n, scores = n + batch.n, scores + rows.log_odds.size
                 after += float(done.confidence.sum())
-                if self.judge and n <= JUDGED_ROWS:
-                    fresh.append(done.confidence)
                 counts["below"] += done.below
                 counts.update({f"unseen:{name}": count for name, count in done.unseen.items()})
             if not n:
                 raise DataError("no rows", "is the file complete?")
             left_out = [] if out.carry(source, others := source.file_arrays(layout.scores[0])) else others
-        rows, judged = (labelled_rows(path, options) if fresh else None), None
-        if rows is not None:
-            from bpmcli.core.compare.before_after import judge
+        judged = None
+        if (known := outcomes.all()) is not None:
+            from bpmcli.core.compare.before_after import judge_calibrated
 
-            judged = judge(rows, np.concatenate(fresh))
-        notices = tuple(_notices(counts, judged, left_out, self.allow_argmax_change))
-        if classes and counts["classes"] not in (0, classes):
-            notices += (notice("other-classes", fitted=classes, found=counts["classes"]),)
+            judged = judge_calibrated(*known)
+        notices = tuple(_notices(counts, judged, left_out, self.allow_argmax_change, classes))
         return Applied(output, n, before / scores, after / scores, notices, judged)
+
+    def _understood(self, path: str, suffix: str) -> tuple[Reader, InputOptions, Layout]:
+        """The reader of the input, the options that it is read with, and what its columns are."""
+        source = open_reader(path, self.options.at(path).input_format)
+        if SUMMARY_KEY in source.metadata:
+            raise DataError("is a summary: it has no rows to calibrate", "give the files that were summarised")
+        # From csv to csv, text is copied as it is; for any other format, columns get types.
+        source.written_as = suffix or source.suffixes[0]
+        options = options_for_apply(source, self.options.at(path), self.params)
+        return source, options, understand(source, options, outcomes=False)
 
 
 def _notices(
-    counts: Counter[str], judged: Judged | None, left_out: Sequence[str], allow_argmax_change: bool
+    counts: Counter[str],
+    judged: Judged | None,
+    left_out: Sequence[str],
+    allow_argmax_change: bool,
+    fitted_classes: int | None,
 ) -> Iterator[Notice]:
     if counts["missing-skipped"]:
         yield notice("missing-skipped", count=counts["missing-skipped"])
@@ -133,8 +138,10 @@ def _notices(
     if judged is not None and judged.worse:
         yield notice("got-worse")
     elif judged is not None and judged.left and not counts["in-sample"]:
-        # Rows that were fitted too closely look under-confident; only others show whether an error is left.
+        # Rows that were fitted too closely look under-confident; only other rows show whether an error is left.
         yield notice("error-left")
+    if fitted_classes and counts["classes"] not in (0, fitted_classes):
+        yield notice("other-classes", fitted=fitted_classes, found=counts["classes"])
 
 
 def _listed(names: Sequence[str]) -> str:

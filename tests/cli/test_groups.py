@@ -173,3 +173,15 @@ def test_groups_without_weight_are_named(run):
     assert "site = a: left out, because all weights there are 0" in ran.err
     assert ran.err.count("gate passed") == 1
     assert "left out" not in run("metrics", "x.npz", *gate).err
+
+
+def test_labels_of_another_file_change_neither_the_names_of_groups_nor_messages(run):
+    rows = [f"{0.1 + i % 9 / 10},0{i % 2}\n" for i in range(400)]
+    Path("labels.txt").write_text("".join(f"{i % 3 % 2}\n" for i in range(400)))
+    Path("scores.csv").write_text("prob,site\n" + "".join(rows))
+    options = ("--event", "--by", "site", "-m", "ece", "-f", "csv", "-q")
+    out = run("metrics", "scores.csv", "--label", "labels.txt", *options).out
+    assert [line.split(",")[1] for line in out.splitlines()[1:]] == ["00", "01"]
+    Path("bad.csv").write_text("prob,site\n" + "".join(rows[:-1]) + "none,01\n")
+    ran = run("metrics", "bad.csv", "--label", "labels.txt", *options, code=3)
+    assert "column 'prob' holds 'none' (row 400), which is not a number" in ran.err

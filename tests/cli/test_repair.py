@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,34 @@ def test_the_order_of_the_rows_does_not_matter(run):
     assert a == b
 
 
+def test_the_order_of_rows_that_differ_only_in_their_group_does_not_matter(run):
+    rng = np.random.default_rng(0)
+    s = rng.choice([0.6, 0.7, 0.9], 900)
+    data = {"confidence": s, "hits": rng.random(900) < s - 0.1, "site": rng.choice(["a", "b", "c"], 900)}
+    order = rng.permutation(900)
+    np.savez("rows.npz", **data)
+    np.savez("mixed.npz", **{name: values[order] for name, values in data.items()})
+    run("fit", "rows.npz", "--by", "site", "--method", "platt", "-o", "a.json")
+    run("fit", "mixed.npz", "--by", "site", "--method", "platt", "-o", "b.json")
+    a, b = (json.loads(Path(name).read_text())["validation"] for name in ("a.json", "b.json"))
+    assert a == b
+
+
+def test_folds_of_multi_label_rows_do_not_depend_on_the_order_in_which_groups_appear(run):
+    rng = np.random.default_rng(0)
+    p = rng.choice([0.2, 0.5, 0.8], (400, 3))
+    site = np.where(rng.random(400) < 0.5, "a", "b")
+    site[0], site[-1] = "b", "a"
+    lines = [",".join(map(str, [*row, *labels, name])) + "\n"
+             for row, labels, name in zip(p, (rng.random((400, 3)) < p**1.5).astype(int), site, strict=True)]  # fmt: skip
+    for name, order in (("rows", lines), ("mixed", lines[::-1])):
+        Path(f"{name}.csv").write_text("prob_x,prob_y,prob_z,label_x,label_y,label_z,site\n" + "".join(order))
+        options = ("--multi-label", "--by", "site", "--method", "platt", "--min-group", "50")
+        run("fit", f"{name}.csv", *options, "-o", f"{name}.json")
+    a, b = (json.loads(Path(f"{name}.json").read_text())["validation"] for name in ("rows", "mixed"))
+    assert a == b
+
+
 def test_apply_says_before_and_after_on_labelled_rows(run):
     run("fit", VAL, "--method", "temperature", "-o", "p.json")
     said = run("apply", "p.json", TEST, "-o", "out.npz").err.splitlines()
@@ -86,6 +115,64 @@ def test_apply_says_before_and_after_on_labelled_rows(run):
     np.savez("bad.npz", logits=arrays(TEST)["logits"], labels=np.full(599, 77))
     assert "before:" not in run("apply", "p.json", "bad.npz", "-o", "out.npz").err
     assert run("apply", "p.json", TEST, "-o", "out.npz", "-q").err == ""
+
+
+CONFIDENCES = "confidence,hit,w\n" + "".join(f"{0.6 + i % 7 / 20},{int(i % 3 > 0)},1\n" for i in range(300))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
+@pytest.mark.parametrize(
+    ("old", "new", "judged"),
+    [
+        ("", "", True),
+        (",1,1\n", ",true,1\n", True),  # text: true and 0
+        (",0,1\n", ",-1,1\n", True),
+        ("0.6,0,1\n", "0.6,,1\n", False),
+        ("0.6,0,1\n", "0.6,NaN,1\n", False),
+        ("0.6,0,1\n", "0.6,2,1\n", False),
+        (",1\n", ",0\n", False),  # no row has any weight
+        ("hit,", "other,", False),
+    ],
+)
+def test_labels_that_cannot_be_used_change_nothing_but_the_verdicts(run, suffix, old, new, judged):
+    run("simulate", "D1", "-n", "500", "-o", "d.csv")
+    run("fit", "d.csv", "--method", "platt", "-o", "p.json")
+    Path("in.csv").write_text(CONFIDENCES.replace(old, new))
+    weight = ["--weight", "w"] if old == ",1\n" else []
+    said = run("apply", "p.json", "in.csv", *weight, "-o", f"out.{suffix}").err
+    assert ("before:" in said) == judged
+    assert "300 rows" in said
+    run("apply", "p.json", "in.csv", *weight, "-o", f"quiet.{suffix}", "-q")
+    assert Path(f"out.{suffix}").read_bytes() == Path(f"quiet.{suffix}").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "judged"),
+    [
+        ([1, 0] * 150, (), True), ([1, 0] * 149, (), False), ([1, 0] * 151, (), False), ([1, 5] * 150, (), False),
+        ([1, 0] * 150, ("--skip-missing",), True),
+    ],
+)  # fmt: skip
+def test_apply_judges_by_labels_of_another_file(run, labels, options, judged):
+    np.save("y.npy", np.array(labels))
+    scores = ["" if options and i == 7 else str(0.2 + i % 5 / 10) for i in range(300)]
+    Path("in.csv").write_text("id,prob\n" + "".join(f"{i},{score}\n" for i, score in enumerate(scores)))
+    np.savez("val.npz", probs=np.linspace(0.1, 0.9, 300), labels=[1, 0] * 150)
+    run("fit", "val.npz", "--event", "--method", "platt", "-o", "p.json")
+    ran = run("apply", "p.json", "in.csv", "--label", "y.npy", *options, "-o", "out.csv")
+    assert ("before: " in ran.err) == judged
+
+
+def test_apply_judges_what_it_can_read_only_once(run, monkeypatch):
+    run("fit", VAL, "--method", "temperature", "-o", "p.json")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEST.read_bytes())))
+    assert "before: over-confident" in run("apply", "p.json", "-", "-o", "out.npz").err
+
+
+def test_more_rows_than_the_limit_are_not_judged(run, monkeypatch):
+    monkeypatch.setattr("bpmcli.tasks.apply.JUDGED_ROWS", 598)
+    run("fit", VAL, "--method", "temperature", "-o", "p.json")
+    assert "before:" not in run("apply", "p.json", TEST, "-o", "out.npz").err
 
 
 def test_judging_on_the_fitted_rows_is_a_warning(run):

@@ -131,10 +131,8 @@ def held_out(
     return after, CROSS_VALIDATED if folds == FOLDS else ONE_SPLIT
 
 
-def judge(rows: Rows, confidences: Floats) -> Judged | None:
-    """What calibrated confidences change on labelled rows; None if these are not the same rows."""
-    if rows.n != confidences.size:
-        return None
+def judge_calibrated(rows: Rows, confidences: Floats) -> Judged:
+    """What calibrated confidences of labelled rows change."""
     with np.errstate(divide="ignore"):
         x = np.clip(np.log(confidences) - np.log1p(-confidences), -BARE_LIMIT, BARE_LIMIT)
     calibrated = sample_from_log_odds(x, rows.hits, rows.weights)

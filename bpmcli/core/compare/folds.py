@@ -41,7 +41,7 @@ def row_folds(rows: Rows, folds: int, rng: np.random.Generator, stratified: bool
 
 def _item_hashes(rows: Rows, place: Ints, items: int) -> np.ndarray:
     """A hash of the content of each item, which does not depend on the order of its rows."""
-    labels = np.zeros(rows.n) if rows.groups is None else rows.groups.codes.astype(np.float64)
+    labels = np.zeros(rows.n) if rows.groups is None else rows.groups.places().astype(np.float64)
     weights = np.ones(rows.n) if rows.weights is None else rows.weights
     hashes = row_hashes(np.stack([rows.log_odds, rows.hits.astype(np.float64), labels, weights], axis=1)) * MULTIPLIER
     found = np.zeros(items, dtype=np.uint64)

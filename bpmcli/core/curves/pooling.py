@@ -28,7 +28,7 @@ class Blocks(NamedTuple):
     """How many cells were pooled."""
 
 
-def pooled(hits: Floats, mass: Floats, owner: Ints) -> Blocks:
+def pooled_blocks(hits: Floats, mass: Floats, owner: Ints) -> Blocks:
     """The blocks of the isotonic regression min Σ m (g − h/m)² over non-decreasing g, for every sample by itself.
 
     The cells of each sample stand together, in ascending order of confidence, and no mass is 0.

@@ -34,6 +34,17 @@ class Categorical(Record):
         """The codes that occur, in order."""
         return np.flatnonzero(np.bincount(self.codes, minlength=len(self.categories)))
 
+    def ranks(self) -> Codes:
+        """One number per row, the place of its value among those that occur, whatever the order of rows and categories.
+
+        Shorter values come first, so whole numbers are in their order.
+        """
+        used = sorted(self.used().tolist(), key=lambda code: (len(self.categories[code]), self.categories[code]))
+        place = np.zeros(len(self.categories), dtype=np.int64)
+        place[used] = np.arange(len(used))
+        ranks: Codes = place[self.codes]
+        return ranks
+
     def positions(self) -> Iterator[tuple[str, Codes]]:
         """Every value that occurs, in alphabetical order, with the rows that hold it."""
         order = np.argsort(self.codes, kind="stable")
@@ -41,6 +52,13 @@ class Categorical(Record):
         starts = ends - np.diff(ends, prepend=0)
         for code in sorted(self.used().tolist(), key=self.categories.__getitem__):
             yield self.categories[code], order[starts[code] : ends[code]]
+
+    def places(self) -> Codes:
+        """The place of each row's value among all values in alphabetical order; unlike codes, it has no history."""
+        order = sorted(range(len(self.categories)), key=self.categories.__getitem__)
+        places = np.empty(len(order), dtype=np.int64)
+        places[order] = np.arange(len(order))
+        return places[self.codes]
 
     def tolist(self) -> list[str]:
         """One Python string per row."""

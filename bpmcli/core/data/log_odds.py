@@ -206,6 +206,18 @@ def _minus_log(rest: Floats) -> Floats:
     return out
 
 
+def logits_of_probs(probs: npt.NDArray[np.generic]) -> Floats:
+    """Logarithms of N×K probabilities, which are scaled to a sum of one."""
+    with np.errstate(divide="ignore"):
+        return log_softmax(np.log(probs.astype(np.float64)))
+
+
+def logits_of_two(reduced: Reduced) -> Floats:
+    """Logits of the classes 0 and 1, from the log-odds of the predicted one."""
+    x = np.where(reduced.predictions == 1, reduced.log_odds, -reduced.log_odds)
+    return np.stack([np.zeros_like(x), x], axis=1)
+
+
 def log_softmax(logits: Floats) -> Floats:
     """log softmax along the rows, without overflow."""
     with np.errstate(over="ignore"):

@@ -230,6 +230,8 @@ def canonical_order(rows: Rows) -> Ints:
     keys = [part for part in parts if part is not None]
     if rows.logits is not None:
         keys.insert(0, row_hashes(rows.logits))
+    if rows.groups is not None:
+        keys.insert(0, rows.groups.places())
     return np.lexsort(keys)
 
 

@@ -69,7 +69,7 @@ def clustered(rows: Rows) -> tuple[Sample, ClusteredCells]:
     weights = np.ones(rows.n) if rows.weights is None else rows.weights / rows.weights.max()
     keep = np.flatnonzero(weights > 0)
     weights, hits = weights[keep], rows.hits[keep].astype(np.float64)
-    _, cluster = np.unique(rows.clusters.codes[keep], return_inverse=True)
+    cluster = rows.clusters.take(keep).ranks()
     if not cluster.any():
         raise DataError(
             "all rows are in one cluster, so differences between clusters are unknown", "leave --cluster out"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bpmcli.core.curves.pooling import pooled
+from bpmcli.core.curves.pooling import pooled_blocks
 from bpmcli.core.data.sample import Floats, Sample, sigmoid
 
 
@@ -30,7 +30,7 @@ def recalibrated(sample: Sample) -> Floats:
     """The accuracy that isotonic regression gives to each cell. Computed once per sample."""
     found: Floats | None = sample.__dict__.get("_recalibrated")
     if found is None:
-        blocks = pooled(sample.hits, sample.mass, np.zeros(sample.mass.size, dtype=np.int64))
+        blocks = pooled_blocks(sample.hits, sample.mass, np.zeros(sample.mass.size, dtype=np.int64))
         found = np.repeat(np.clip(blocks.hits / blocks.mass, 0.0, 1.0), blocks.cells)
         sample.__dict__["_recalibrated"] = found
     return found

@@ -44,13 +44,13 @@ class Reliability(NamedTuple):
         """The points of the curve as confidences."""
         return sigmoid(self.log_odds)
 
-    def at_the_edge(self, axis: Axis | None = None) -> str:
+    def at_the_edge(self, axis: Axis | None = None) -> list[str]:
         """What bins at an edge of the axis mean, if there are any: rates of 0 and 1 have no place in log-odds."""
         if (axis or self.axis).kind != LOG_ODDS:
-            return ""
+            return []
         rates = [b["accuracy"] for b in self.bins]
         top, bottom = max(rates) > 1 - ALMOST, min(rates) < ALMOST
-        return ", ".join(["top edge: 100 %"] * top + ["bottom edge: 0 %"] * bottom)
+        return ["top edge: 100 %"] * top + ["bottom edge: 0 %"] * bottom
 
     def rows_by_place(self, places: int, axis: Axis | None = None) -> Floats:
         """Share of the rows in each of `places` equal parts of the axis, or of another axis."""

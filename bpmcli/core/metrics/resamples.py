@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from bpmcli.core.curves.pooling import pooled
+from bpmcli.core.curves.pooling import pooled_blocks
 from bpmcli.core.data.binning import array_split_edges, width_edges
 from bpmcli.core.data.sample import Floats, Ints, Sample
 
@@ -102,7 +102,7 @@ class Resamples:
     def isotonic_loss(self) -> Floats:
         """The Brier score of isotonic regression on each resample: Σ m g (1 − g) / N over its blocks."""
         owner, cell = np.nonzero(self.mass)
-        blocks = pooled(self.hits[owner, cell], self.mass[owner, cell], owner)
+        blocks = pooled_blocks(self.hits[owner, cell], self.mass[owner, cell], owner)
         g = np.clip(blocks.hits / blocks.mass, 0.0, 1.0)
         loss: Floats = np.bincount(blocks.owner, blocks.mass * g * (1.0 - g), self.size) / self.n
         return loss

@@ -55,7 +55,7 @@ def _of_mean(losses: Floats, rows: Rows, value: float, level: float, runs: int, 
     weights = np.ones(rows.n) if rows.weights is None else rows.weights
     there = there[np.lexsort((weights[there], losses[there]))]
     losses, shares = losses[there], weights[there] / weights[there].sum()
-    clusters = None if rows.clusters is None else rows.clusters.codes[there]
+    clusters = None if rows.clusters is None else rows.clusters.take(there).ranks()
     if losses.size >= NORMAL_FROM:
         errors = shares * (losses - value)
         errors = errors if clusters is None else np.bincount(clusters, errors)
@@ -106,7 +106,7 @@ def class_errors(rows: Rows, options: MetricOptions, runs: int, seed: int) -> di
     assert rows.scores is not None
     pairs = rows.n * rows.scores.n_classes
     runs = max(min(runs, MOST_WORK // pairs), FEWEST)
-    clusters = None if rows.clusters is None else rows.clusters.codes
+    clusters = None if rows.clusters is None else rows.clusters.ranks()
     plug_in, squares = np.zeros(runs + 1), np.zeros(runs + 1)
     shares, worth = shares_of(rows)
     normal = rows.n >= NORMAL_FROM and clusters is None and pairs < BLOCK_VALUES

@@ -22,7 +22,7 @@ def has_nul(values: Sequence[Any]) -> bool:
     return isinstance(first, str) and any("\0" in v for v in values if isinstance(v, str))
 
 
-def nested(values: Sequence[Any]) -> bool:
+def has_nested(values: Sequence[Any]) -> bool:
     """Whether a column holds lists or objects."""
     return isinstance(next((v for v in values if v is not None), None), (list, dict))
 

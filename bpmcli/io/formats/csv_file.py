@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from bpmcli.core.data.notices import Notice, notice
 from bpmcli.errors import DataError
 from bpmcli.io.formats import reader_for, reads, suffix_of, writer_for, writes
-from bpmcli.io.formats.csv_columns import LineEnds, expected, has_nul, nested
+from bpmcli.io.formats.csv_columns import LineEnds, expected, has_nested, has_nul
 from bpmcli.io.formats.csv_dialect import Dialect, dialect, first_lines
 from bpmcli.io.formats.csv_quotes import closed_quotes, header_and_rows
 from bpmcli.io.formats.free_name import as_utf8
@@ -237,7 +237,7 @@ class CsvWriter(TextWriter):
         found = super().prepare(name, values)
         if "\0" in name or has_nul(found):
             raise DataError("holds text with a NUL character")
-        return [json_text(v) if isinstance(v, (list, dict)) else v for v in found] if nested(found) else found
+        return [json_text(v) if isinstance(v, (list, dict)) else v for v in found] if has_nested(found) else found
 
     def put(self, columns: Mapping[str, Any]) -> None:
         text = self._plain_lines(columns) or self._lines(columns, "\n")

@@ -13,6 +13,7 @@ import numpy as np
 from bpmcli.errors import DataError
 
 QUOTE = ord('"')
+RETURN = ord("\r")
 CACHED = 1 << 18
 """Bytes that are searched for quotes at a time: so few that the comparison stays in the cache."""
 LONGEST = 1 << 28
@@ -58,8 +59,12 @@ class _CountedQuotes:
             return b""
         block = self.raw.read_buffer(size)
         letters = np.frombuffer(block, dtype=np.uint8)
-        self.quotes += sum(np.count_nonzero(letters[i : i + CACHED] == QUOTE) for i in range(0, block.size, CACHED))
-        self.ended = self.ended or not block.size
+        # After a block that ends in a carriage return, pyarrow drops a line feed, even one inside quotes.
+        while letters.size and letters[-1] == RETURN and (more := self.raw.read(1)):
+            block = bytes(block) + more
+            letters = np.frombuffer(block, dtype=np.uint8)
+        self.quotes += sum(np.count_nonzero(letters[i : i + CACHED] == QUOTE) for i in range(0, letters.size, CACHED))
+        self.ended = self.ended or not letters.size
         return block
 
 

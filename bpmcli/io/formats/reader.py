@@ -9,10 +9,12 @@ from contextlib import contextmanager, nullcontext
 from types import MappingProxyType
 from typing import IO, Any, ClassVar
 
+import numpy as np
+
 from bpmcli.core.data.categorical import Categorical
 from bpmcli.core.data.notices import Notice
 from bpmcli.errors import DataError
-from bpmcli.io.columns import Array, Lists
+from bpmcli.io.columns import Array, Lists, from_arrow
 from bpmcli.record import Record
 
 BATCH_VALUES = 1 << 20
@@ -137,6 +139,16 @@ class Reader:
         """One of the file's arrays in npy format, to be copied as it is."""
         raise NotImplementedError
         yield
+
+    def as_read(self, name: str, values: Any) -> tuple[Array | Lists | Categorical, Array | None]:
+        """A column that was passed on, in the form of a column that was asked for, and which values are missing."""
+        if isinstance(values, (Lists, Categorical)):
+            return values, None
+        if isinstance(values, np.ndarray):
+            from bpmcli.io.formats.npy_array import as_column
+
+            return as_column(values), None
+        return from_arrow(values)
 
     def batches(self, names: Sequence[str], numeric: Sequence[str] = (), rest: bool = False) -> Iterator[ColumnBatch]:
         """The rows of the named columns, in order. The first name fixes the number of rows."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from bpmcli.core.data.categorical import Categorical
 from bpmcli.errors import DataError
-from bpmcli.io.columns import EXACT_INTEGER, Array, Lists, from_arrow, is_text
+from bpmcli.io.columns import EXACT_INTEGER, Array, Lists, Objects, from_arrow, is_text
 from bpmcli.io.formats import writer_for
 from bpmcli.io.formats.reader import BATCH_BYTES, ColumnBatch, ColumnInfo, Reader
 
@@ -83,6 +83,19 @@ class ArrowReader(Reader):
                 for piece, n in _decoded(part, size, self.fields if rest else {}):
                     yield column_batch(piece, n, start, names, numbers)
                     start += n
+
+    def as_read(self, name: str, values: Any) -> tuple[Array | Lists | Categorical, Array | None]:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        kind = self.fields[name].type if name in self.fields else pa.null()
+        if isinstance(values, Objects):
+            values = pa.array(values.values)
+        # Numbers of a csv file are passed on as text if they are written as text again.
+        number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+        if number and is_text(values.type):
+            values = pc.utf8_trim_whitespace(values).cast(kind)
+        return from_arrow(values)
 
     def _refuse_rounded(self, passed: Mapping[str, Any]) -> set[str]:
         """Refuse columns that pyarrow took for float64 although they hold longer whole numbers, such as keys.

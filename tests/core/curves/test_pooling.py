@@ -7,12 +7,12 @@ import pytest
 from scipy.optimize import isotonic_regression
 
 from bpmcli.core.curves import pooling
-from bpmcli.core.curves.pooling import pooled
+from bpmcli.core.curves.pooling import pooled_blocks
 from bpmcli.core.data.sample import Floats
 
 
 def curve(hits: Floats, mass: Floats, owner: np.ndarray) -> Floats:
-    blocks = pooled(hits, mass, owner)
+    blocks = pooled_blocks(hits, mass, owner)
     return np.repeat(blocks.hits / blocks.mass, blocks.cells)
 
 
@@ -37,6 +37,6 @@ def test_an_order_that_pools_one_pair_in_each_pass():
 
 
 def test_samples_are_not_pooled_with_each_other():
-    blocks = pooled(np.array([1.0, 0.0]), np.ones(2), np.array([0, 1]))
+    blocks = pooled_blocks(np.array([1.0, 0.0]), np.ones(2), np.array([0, 1]))
     assert blocks.owner.tolist() == [0, 1]
     assert blocks.cells.tolist() == [1, 1]

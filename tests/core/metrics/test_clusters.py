@@ -127,3 +127,27 @@ def test_one_cluster_says_nothing():
     rows = drawn(2, 20)
     with pytest.raises(DataError, match="one cluster"):
         clustered(Rows(rows.log_odds, rows.hits, clusters=Categorical(["a"], np.zeros(rows.n, dtype=np.int64))))
+
+
+@pytest.mark.parametrize("names", ["{}", "user-{}", "{:03}"])
+def test_intervals_do_not_depend_on_how_clusters_are_stored(names):
+    """Formats list the names of clusters in the order of their rows, of the alphabet or of the first batch."""
+    rows = drawn(40, 12)
+    assert rows.clusters is not None
+    texts = [names.format(int(name)) for name in rows.clusters.tolist()]
+    order = np.random.default_rng(3).permutation(rows.n)
+    stored = [
+        categorical(texts),
+        Categorical(["unused", *sorted(set(texts))], np.unique(texts, return_inverse=True)[1] + 1),
+    ]
+    versions = [rows._replace(clusters=clusters) for clusters in stored]
+    versions.append(versions[0].take(order))
+    found = []
+    for version in versions:
+        sample, cells = clustered(version)
+        limits = metric_intervals(
+            sample, {"ece": measure(sample, ["ece"])["ece"].value}, OPTIONS, runs=50, clusters=cells
+        )["ece"]
+        assert limits is not None
+        found.append((limits.low, limits.high, sample.effective_n))
+    assert np.allclose(found, found[0], rtol=1e-12, atol=0)

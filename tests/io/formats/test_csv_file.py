@@ -99,6 +99,15 @@ def test_line_ends_in_text_wherever_blocks_begin(path, monkeypatch):
     assert passed(found, "t") == ["a\n\nb\nc"] * 500
 
 
+@pytest.mark.parametrize("text", ["b\r\nc", "b\r\r\nc", "\r\n"])
+def test_no_line_feed_is_lost_between_blocks(path, monkeypatch, text):
+    """pyarrow drops a line feed at the beginning of a block if the block before it ends in a carriage return."""
+    monkeypatch.setattr(csv_file, "BLOCK", 1 << 10)
+    for padding in range(14):
+        found = read(path, f"s,{'t' * (padding + 1)}\r\n" + f'0.5,"{text}"\r\n' * 400)
+        assert passed(found, "t" * (padding + 1)) == [text] * 400
+
+
 @pytest.mark.parametrize(("text", "expected"), [("s\n90%\n 5.5 %\n", [90, 5.5]), ("s\n0.9\n0.5\n", [0.9, 0.5])])
 def test_percent_signs_are_left_out(path, text, expected):
     assert values(read(path, text), "s") == pytest.approx(expected)

@@ -41,7 +41,7 @@ class Start(NamedTuple):
     def scores(self, x: Floats) -> tuple[Floats, Floats]:
         """softmax(a x) with its uniform part, and its logarithm X, from log-probabilities (classes × rows)."""
         a = math.exp(self.log_sharpness)
-        q = a * floored(x, self.floor)
+        q = a * with_floor(x, self.floor)
         if a * math.log(x.shape[0]) > SAFE:  # otherwise the largest, at least −log K, cannot underflow
             q -= q.max(axis=0)
         np.exp(q, out=q)
@@ -59,7 +59,7 @@ class Start(NamedTuple):
         return table.with_scores(x)
 
 
-def floored(x: Floats, floor: float) -> Floats:
+def with_floor(x: Floats, floor: float) -> Floats:
     """log((1 − ε) P + ε/K)."""
     if floor == 0.0:
         return x
@@ -84,7 +84,7 @@ def fit_inverse_temperature(
     table: TrainingRows, floor: float, t: float, deviation: float = 1.0, tolerance: float = 1e-3
 ) -> tuple[float, float]:
     """log a and −log posterior at its maximum, by Newton's method with halved steps; log a ~ N(0, deviation²)."""
-    parts = [(floored(x, floor), labels, weights) for x, labels, weights in table.chunks()]
+    parts = [(with_floor(x, floor), labels, weights) for x, labels, weights in table.chunks()]
 
     def at(t: float) -> tuple[float, float, float]:
         pull = deviation**-2

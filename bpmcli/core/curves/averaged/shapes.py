@@ -118,7 +118,7 @@ def logarithms(log_odds: Floats) -> Pair:
 def evaluate_shape(
     shape: str, end: str, theta: Floats, knots: Floats, log_odds: Floats, logs: Pair | None = None
 ) -> Pair:
-    """(g, 1 − g) for θ of shape (…, d), at every log-odds. Who evaluates several shapes gives their `logarithms`."""
+    """(g, 1 − g) for θ of shape (…, d), at every log-odds. Callers that evaluate several shapes pass `logarithms`."""
     if shape == "bends":
         h, miss = clipped_sigmoid_pair(bent(theta[..., : knots.size + 2], knots, log_odds))
     elif shape == "identity":
