@@ -17,7 +17,7 @@ from bpmcli.io.opening import open_reader
 from bpmcli.io.outputs import Job
 from bpmcli.io.params import Params
 from bpmcli.io.readers import SUMMARY_KEY, labelled_rows, stream_rows
-from bpmcli.io.score_columns import keyed_column, options_for_apply, with_new_scores
+from bpmcli.io.score_columns import keyed_column, options_for_apply, same_part, with_new_scores
 from bpmcli.io.writers import open_writer
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class ApplyFile:
 
     def _run(self, path: str, output: str, suffix: str) -> Applied:
         params, counts = self.params, Counter[str]()
-        counts["in-sample"], classes = int(params.fitted_to(path)), params.classes
+        known, classes = params.fitted_to(path), params.classes
         source = open_reader(path, self.options.at(path).input_format)
         if SUMMARY_KEY in source.metadata:
             raise DataError("is a summary: it has no rows to calibrate", "give the files that were summarised")
@@ -76,6 +76,7 @@ class ApplyFile:
         source.written_as = suffix or source.suffixes[0]
         options = options_for_apply(source, self.options.at(path), params)
         layout = understand(source, options, outcomes=False)
+        counts["in-sample"] = int(known and same_part(source, layout, options, params))
         recalibrate = params.recalibration(self.allow_argmax_change, exact=layout.kind == "log_odds")
         n, scores, before, after, fresh = 0, 0, 0.0, 0.0, list[Floats]()
         whole = params.calibrator.needs_distribution or bool(params.groups) or layout.kind in ("logits", "probs")
