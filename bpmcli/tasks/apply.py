@@ -67,8 +67,7 @@ class ApplyFile:
         return done
 
     def _run(self, path: str, output: str, suffix: str) -> Applied:
-        params, counts = self.params, Counter[str]()
-        known, classes = params.fitted_to(path), params.classes
+        params, counts, classes = self.params, Counter[str](), self.params.classes
         source = open_reader(path, self.options.at(path).input_format)
         if SUMMARY_KEY in source.metadata:
             raise DataError("is a summary: it has no rows to calibrate", "give the files that were summarised")
@@ -76,7 +75,7 @@ class ApplyFile:
         source.written_as = suffix or source.suffixes[0]
         options = options_for_apply(source, self.options.at(path), params)
         layout = understand(source, options, outcomes=False)
-        counts["in-sample"] = int(known and same_part(source, layout, options, params))
+        counts["in-sample"] = int(params.fitted_to(path) and same_part(source, layout, options, params))
         recalibrate = params.recalibration(self.allow_argmax_change, exact=layout.kind == "log_odds")
         n, scores, before, after, fresh = 0, 0, 0.0, 0.0, list[Floats]()
         whole = params.calibrator.needs_distribution or bool(params.groups) or layout.kind in ("logits", "probs")
