@@ -151,7 +151,7 @@ class TrueError(NamedTuple):
 
     def is_wrong(self, name: str, crossing: float | None) -> bool:
         """Whether the verdict claims a direction that the truth does not have."""
-        if self.mean < 1e-12 or name in ("calibrated", "too-few-rows", "mixed"):
+        if self.mean < 1e-12 or name in ("calibrated", "imperfect", "too-few-rows", "mixed"):
             return False
         sign, last = (-1.0 if name.startswith("over") else 1.0), self.x.size
         if crossing is None:

@@ -295,7 +295,9 @@ def test_the_parts_of_the_brier_score_are_in_the_free_corner(run: Run, saved: li
     ]
     brier, mcb, dsc, unc = (found["value"] for found in measured.values())
     (over,), (under,) = (figure.axes[0].texts for figure in saved)
-    assert over.get_text() == f"Brier {brier:.4f}\nMCB {mcb:.4f}\nDSC {dsc:.4f}\nUNC {unc:.4f}"
+    assert over.get_text() == (
+        f"Brier score {brier:.4f}\n= miscalibration {mcb:.4f}\n− discrimination {dsc:.4f}\n+ uncertainty {unc:.4f}"
+    )
     assert (over.get_ha(), over.get_va()) == ("left", "top")
     assert (under.get_ha(), under.get_va()) == ("right", "bottom")
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO
 
 from bpmcli.cli import streams
 from bpmcli.cli.console import colourful
@@ -59,12 +60,17 @@ def writing() -> Iterator[None]:
         streams.forget(sys.stdout)
 
 
+def _drawn(stream: TextIO) -> bool:
+    """Whether tables are fitted to the width of a terminal: NO_COLOR takes only the colours away."""
+    return colourful(stream) or (stream.isatty() and os.environ.get("TERM") != "dumb")
+
+
 def show(format_: str, table: Table, document: Any) -> None:
     """Print to standard output; on a terminal a table is drawn with rich."""
     if isinstance(sys.stdout, streams.Closed):
         return
     with writing():
-        if format_ == "table" and colourful(sys.stdout):
+        if format_ == "table" and _drawn(sys.stdout):
             _rich(table)
         else:
             stream = data_stream() if format_ in ("csv", "json") else sys.stdout
@@ -153,7 +159,7 @@ def _rich(table: Table) -> None:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    console = Console()
+    console = Console() if colourful(sys.stdout) else Console(color_system=None)
     right, cells = _numeric(table), _texts(table)
     if table.heading:  # not the title of RichTable, which wraps at the table's width
         heading = Text("\n".join(table.heading))

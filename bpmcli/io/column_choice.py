@@ -157,6 +157,10 @@ class ColumnChoice:
         """Columns with a name that stands for labels, hits or predictions, whatever the options say."""
         return [name for role in OUTCOMES for name in self._known(role, NAMES) or self._known(role, RARER)]
 
+    def knows_outcome(self) -> bool:
+        """Whether an option or a common name tells which column holds labels, hits or predictions."""
+        return any(getattr(self.options, role) for role in OUTCOMES) or bool(self.outcome_names())
+
     def named_scores(self) -> list[str]:
         """The kinds of scores that an option names."""
         return [role for role in SCORES if getattr(self.options, role)]

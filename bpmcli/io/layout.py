@@ -112,7 +112,7 @@ def understand(reader: Reader, options: InputOptions, outcomes: bool = True) -> 
     if options.multi_label:
         return _multi_label(reader, options, outcomes)
     chosen = ColumnChoice(columns, options)
-    kind, scores, classes = _scores(reader, chosen)
+    kind, scores, classes = _scores(reader, chosen, outcomes)
     chosen.split = split_of(scores[0])[1]
     keyed = len(scores) == 1 and columns[scores[0]].classes is not None
     classes = columns[scores[0]].classes if keyed else classes
@@ -151,7 +151,7 @@ def key_column(chosen: ColumnChoice, name: str | None, option: str) -> str | Non
     return name
 
 
-def _scores(reader: Reader, chosen: ColumnChoice) -> Scores:
+def _scores(reader: Reader, chosen: ColumnChoice, outcomes: bool) -> Scores:
     """The scores by common names, then columns named after the classes (probabilities), then by less common names."""
     try:
         return chosen.scores()
@@ -163,7 +163,10 @@ def _scores(reader: Reader, chosen: ColumnChoice) -> Scores:
         found = class_columns(reader, chosen)
         scores = ("probs", *found) if found else chosen.rarer_scores()
         if scores is None:
-            raise (unclear_columns(reader, chosen) or error) from None
+            refusal = unclear_columns(reader, chosen) or error
+            if outcomes and not chosen.knows_outcome() and "--label" not in (refusal.hint or ""):
+                refusal.hint = f"{refusal.hint}; name the labels too, with --label, or the hits with --hit"
+            raise refusal from None
         return scores
 
 
@@ -239,7 +242,7 @@ def _with_outcome(
     if layout.target == EVENT:
         outcome = layout.label or layout.hit
         if outcome is None:
-            raise DataError(f"no column with y (found: {found})", f"name it with {LABELS}")
+            raise DataError(f"no column with labels (found: {found})", f"name it with {LABELS}")
         return layout._replace(label=outcome, hit=None, prediction=None)
     if options.unknown is not None and (layout.label is None or options.hit):
         raise DataError("--unknown needs labels: it names one of them", "leave --unknown out")

@@ -12,7 +12,7 @@ from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats
 from bpmcli.errors import BpmError, DataError
 from bpmcli.io.columns import Lists
 from bpmcli.io.formats.reader import Reader
-from bpmcli.io.known_names import NAMES, SCORES
+from bpmcli.io.known_names import NAMES, SCORES, split_of
 from bpmcli.io.layout import InputOptions, Layout, understand
 from bpmcli.io.structs import struct_of
 
@@ -61,6 +61,16 @@ def options_for_apply(reader: Reader, options: InputOptions, params: Params) -> 
     except BpmError:
         return options
     return both
+
+
+def same_part(reader: Reader, layout: Layout, options: InputOptions, params: Params) -> bool:
+    """Whether `fit` would take its scores from the same part of this file: `cal_logits` and `test_logits` differ."""
+    as_fitted = options._replace(**{role: params.columns.get(role) for role in SCORES})
+    try:
+        fitted = understand(reader, as_fitted, outcomes=False)
+    except BpmError:
+        return True
+    return split_of(fitted.scores[0])[1] == split_of(layout.scores[0])[1]
 
 
 def _with_label_groups(options: InputOptions, groups: GroupCalibrators) -> InputOptions:

@@ -90,10 +90,13 @@ def _parts(top: Any, found: Reliability, axis: Axis) -> None:
     if found.parts is None:
         return
     mcb, dsc, unc = found.parts
-    text = f"Brier {mcb - dsc + unc:.4f}\nMCB {mcb:.4f}\nDSC {dsc:.4f}\nUNC {unc:.4f}"
+    text = (
+        f"Brier score {mcb - dsc + unc:.4f}\n= miscalibration {mcb:.4f}\n"
+        f"− discrimination {dsc:.4f}\n+ uncertainty {unc:.4f}"
+    )
     x = axis.share(np.concatenate([found.confidence, found.confidence, [b["confidence"] for b in found.bins]]))
     y = axis.share(np.concatenate([found.low, found.high, [b["accuracy"] for b in found.bins]]))
-    above, below = (np.count_nonzero((x < 0.35) & (y > 0.65)), np.count_nonzero((x > 0.65) & (y < 0.35)))
+    above, below = (np.count_nonzero((x < 0.45) & (y > 0.65)), np.count_nonzero((x > 0.55) & (y < 0.35)))
     at, side, end = ((0.97, 0.03), "right", "bottom") if below <= above else ((0.03, 0.97), "left", "top")
     box = {"facecolor": top.get_facecolor(), "edgecolor": "none", "alpha": 0.7, "pad": 2}
     top.text(*at, text, transform=top.transAxes, ha=side, va=end, fontsize=8, bbox=box, zorder=4)

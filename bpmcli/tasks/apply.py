@@ -17,7 +17,7 @@ from bpmcli.io.opening import open_reader
 from bpmcli.io.outputs import Job
 from bpmcli.io.params import Params
 from bpmcli.io.readers import SUMMARY_KEY, stream_rows
-from bpmcli.io.score_columns import keyed_column, options_for_apply, with_new_scores
+from bpmcli.io.score_columns import keyed_column, options_for_apply, same_part, with_new_scores
 from bpmcli.io.writers import open_writer
 
 if TYPE_CHECKING:
@@ -67,9 +67,9 @@ class ApplyFile:
         return done
 
     def _run(self, path: str, output: str, suffix: str) -> Applied:
-        params, counts = self.params, Counter[str]()
+        params, counts, classes = self.params, Counter[str](), self.params.classes
         source, options, layout = self._understood(path, suffix)
-        counts["in-sample"], classes = int(params.fitted_to(path)), params.classes
+        counts["in-sample"] = int(params.fitted_to(path) and same_part(source, layout, options, params))
         outcomes = CarriedOutcomes(source, options, JUDGED_ROWS if self.judge else 0)
         recalibrate = params.recalibration(self.allow_argmax_change, exact=layout.kind == "log_odds")
         whole = params.calibrator.needs_distribution or bool(params.groups) or layout.kind in ("logits", "probs")

@@ -188,6 +188,21 @@ def test_judging_on_the_fitted_rows_is_a_warning(run):
     assert "still miscalibrated" not in said
 
 
+def test_another_part_of_the_fitted_file_is_not_the_fitted_rows(run):
+    val, test = arrays(VAL), arrays(TEST)
+    np.savez(
+        "both.npz",
+        cal_logits=val["logits"],
+        cal_labels=val["labels"],
+        test_logits=test["logits"],
+        test_labels=test["labels"],
+    )
+    run("fit", "both.npz", "--logits", "cal_logits", "--method", "temperature", "-o", "p.json")
+    warning = "the calibrator was fitted to these very rows"
+    assert warning in run("apply", "p.json", "both.npz", "-o", "out.npz").err
+    assert warning not in run("apply", "p.json", "both.npz", "--logits", "test_logits", "-o", "out.npz").err
+
+
 def test_parameters_of_another_model_that_make_things_worse_are_a_warning(run):
     run("fit", VAL, "--method", "temperature", "-o", "p.json")
     warning = "the calibration error of these rows is larger after calibration than before"

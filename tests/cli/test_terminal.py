@@ -81,9 +81,20 @@ def test_a_wide_ranking_wraps_verdicts_and_names_but_no_figures(monkeypatch: pyt
         ("34", "too low above 0.7"),
     ):
         assert f"\033[{number}m{colour}" in shown
-    monkeypatch.setenv("NO_COLOR", "1")
-    render.show("table", render.Table(columns, rows[:1]), {})
-    assert long in out.getvalue()  # without a terminal's colours nothing wraps
+    assert long not in shown
+
+
+def test_without_colours_a_terminal_still_breaks_lines_at_words(narrow: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NO_COLOR takes the colours away, and nothing else; on a dumb terminal everything is plain."""
+    table = render.Table(["input", "tce"], [["a.npz", 0.5]], "A sentence that has more than fifty characters. " * 3)
+    for name, value, longest in (("NO_COLOR", "1", 50), ("TERM", "dumb", 200)):
+        monkeypatch.setenv(name, value)
+        out = Terminal()
+        monkeypatch.setattr("sys.stdout", out)
+        render.show("table", table, {})
+        lines = [line.rstrip() for line in out.getvalue().splitlines()]
+        assert 0.7 * longest < max(map(len, lines)) <= longest
+        assert "\033" not in out.getvalue()
 
 
 def test_names_of_wide_characters_are_folded_only_without_room(narrow: None, monkeypatch: pytest.MonkeyPatch) -> None:

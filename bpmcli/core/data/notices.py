@@ -169,7 +169,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "zero-for-true": (
         "{count} {rows_} {have} a probability of exactly 0 for the true class; in nll-all each costs 744.4 instead of "
         "infinity",
-        "give logits",
+        "give logits, or rank by brier-all, in which a probability of 0 costs no more than 2",
     ),
     "label-impossible": (
         "{count} {rows_} {have} a probability of 0 for the true class; the fit took it as 1e-12",

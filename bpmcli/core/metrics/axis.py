@@ -14,6 +14,9 @@ CONFIDENCE, LOG_ODDS = "confidence", "log-odds"
 EXTREME = 0.01
 """Confidences this close to 0 or 1 cannot be told apart on a linear axis."""
 
+RARE = 0.05
+"""If most probabilities are below this, their event is rare, and a linear axis shows them in one corner."""
+
 FARTHEST = 13.8
 """The log-odds axis ends where 1 − s is one in a million; rows beyond count as rows at its end."""
 
@@ -32,6 +35,8 @@ class Axis(NamedTuple):
     last: float
     ticks: tuple[float, ...]
     """Probabilities to be labelled, in ascending order."""
+    seen: tuple[float, float] = (0.0, 1.0)
+    """The lowest and the highest probability that it must show."""
 
     def share(self, probabilities: Floats | float) -> Floats:
         """Positions along the axis: 0 at its lower end, 1 at its upper end, below 0 or above 1 outside it."""
@@ -48,8 +53,8 @@ class Axis(NamedTuple):
 
 
 def axis_for(sample: Sample) -> str:
-    """`log-odds` if more than half of the rows have a confidence within 0.01 of 0 or 1, else `confidence`."""
-    extreme = np.minimum(sample.confidences, sample.complements) < EXTREME
+    """`log-odds` if more than half of the rows have a confidence below 0.05 or above 0.99, else `confidence`."""
+    extreme = (sample.confidences < RARE) | (sample.complements < EXTREME)
     return LOG_ODDS if float(sample.mass[extreme].sum()) > 0.5 * sample.n else CONFIDENCE
 
 
@@ -60,12 +65,13 @@ def axis_over(kind: str, seen: Floats) -> Axis:
         first, last = float(placed.min()), float(placed.max())
         if last - first < SHORTEST:  # show more of the side towards 0.5
             first, last = (last - SHORTEST, last) if first + last > 0 else (first, first + SHORTEST)
-        at = logit(np.array(LOG_ODDS_TICKS))
+        at, ends = logit(np.array(LOG_ODDS_TICKS)), (float(seen.min()), float(seen.max()))
         inside = (at >= first - 0.2) & (at <= last + 0.2)
-        return Axis(kind, first, last, tuple(t for t, shown in zip(LOG_ODDS_TICKS, inside, strict=True) if shown))
+        return Axis(kind, first, last, tuple(t for t, shown in zip(LOG_ODDS_TICKS, inside, strict=True) if shown), ends)
     first = min(float(np.floor(10 * seen.min() + 1e-9)) / 10, 0.9)
     step = 1 if first > 0.35 else 2
-    return Axis(kind, first, 1.0, tuple(t / 10 for t in range(0, 11, step) if t / 10 >= first - 1e-9))
+    ticks = tuple(t / 10 for t in range(0, 11, step) if t / 10 >= first - 1e-9)
+    return Axis(kind, first, 1.0, ticks, (float(seen.min()), float(seen.max())))
 
 
 def common_axis(axes: Sequence[Axis]) -> Axis:
@@ -73,8 +79,7 @@ def common_axis(axes: Sequence[Axis]) -> Axis:
     if len(axes) == 1:
         return axes[0]
     kinds = [axis.kind for axis in axes]
-    ends = np.concatenate([axis.probabilities(np.array([0.0, 1.0])) for axis in axes])
-    return axis_over(max(kinds, key=kinds.count), ends)
+    return axis_over(max(kinds, key=kinds.count), np.array([axis.seen for axis in axes]))
 
 
 def tick_label(tick: float) -> str:

@@ -85,6 +85,8 @@ def reliability(
     mass = np.histogram(np.clip(sample.log_odds, edges[0], edges[-1]), bins=edges, weights=sample.mass)[0] / sample.n
     bins = bin_table(sample, n_bins, binning)
     bin_values = [b[key] for b in bins for key in ("confidence", "accuracy")]
+    if kind == LOG_ODDS:  # rates of 0 and 1 are drawn at an edge, wherever it is
+        bin_values = [value for value in (*bin_values, g.min(), g.max()) if ALMOST <= value <= 1 - ALMOST]
     shown = axis_over(kind, np.array([*sigmoid(x[[0, -1]]), *bin_values]))
     low, high = np.minimum(low, g), np.maximum(high, g)
     found = brier_parts(sample) if parts else None

@@ -3,7 +3,8 @@
 1. *Is there an error?* Yes, if the 95 % confidence interval of `tce` excludes 0 and the calibration test rejects
    calibration at 5 % (`calibration_test`).
 2. If not: **too-few-rows** when the interval reaches above 0.10, because an error of ten points cannot be
-   excluded; else **calibrated**, as far as these rows can tell.
+   excluded; else **imperfect** when the test rejects calibration at 1 %, although the interval includes 0 (the test is
+   more powerful, but does not say how large the error is); else **calibrated**, as far as these rows can tell.
 3. If yes, the averaged curve g shows where confidence is too high (g < s) and too low (g > s). The range of
    confidence is split at the point that best separates the two.
    - **over-confident-above** (over-confident above the split, under-confident below) or **under-confident-above**
@@ -36,6 +37,8 @@ from bpmcli.record import Record
 
 LEVEL = 0.95
 TOO_WIDE = 0.10
+REJECTED = 0.01
+"""With a P-value up to this, no model is called calibrated."""
 SMALLEST_SHARE = 0.1
 CLEAR_Z = 2.8
 CLEAR_SIDE_Z = 1.5
@@ -50,8 +53,8 @@ FLOOR = 0.9
 over seven distributions of confidence and N = 300, 1000, 10,000; benchmarks/verdicts.py --floor repeats it on four."""
 
 NAMES = (
-    "over-confident", "under-confident", "over-confident-above", "under-confident-above", "mixed", "calibrated",
-    "too-few-rows",
+    "over-confident", "under-confident", "over-confident-above", "under-confident-above", "mixed", "imperfect",
+    "calibrated", "too-few-rows",
 )  # fmt: skip
 """The closed list."""
 
@@ -148,7 +151,7 @@ def verdict(sample: Sample, target: str = "top-label", seed: int = 0) -> Verdict
         name, crossing = _direction(sample, matched, gaps, seed)
         where = _where(cells, gaps)
     else:
-        name = "too-few-rows" if high > TOO_WIDE else "calibrated"
+        name = "too-few-rows" if high > TOO_WIDE else "imperfect" if p_value <= REJECTED else "calibrated"
     title = short_title(name, crossing, target)
     found = Verdict(
         name, title, "", sample.mean_confidence, sample.accuracy, value, low, high, LEVEL, floor, p_value, crossing,

@@ -31,6 +31,7 @@ MOST_DECIMALS = 3
 def short_title(name: str, crossing: float | None, target: str) -> str:
     """The verdict in a few words, for a table cell."""
     words = {"over-confident": "over-confident", "under-confident": "under-confident", "calibrated": "calibrated",
+             "imperfect": "not perfectly calibrated",
              "too-few-rows": "too few rows to tell", "mixed": "miscalibrated, direction not clear"}  # fmt: skip
     if target == EVENT:
         words |= {"over-confident": "too high", "under-confident": "too low"}
@@ -65,9 +66,11 @@ def whole_sentence(v: Verdict, rows: float, target: str) -> str:
 def _opening(v: Verdict, rows: float, target: str) -> str:
     """The verdict itself, in words."""
     event = target == EVENT
+    at_most = f"{100 * v.high:.{_decimals(v.low, v.high)}f}"
     all_rows = "1 row" if rows == 1 else f"{rows:,} rows"
     opening = {
         "calibrated": f"Calibrated as far as {all_rows} can tell",
+        "imperfect": f"Not perfectly calibrated (P = {v.p_value:.2g}), but the error is at most {at_most} points",
         "too-few-rows": f"Too few rows to tell: {all_rows} cannot exclude an error of {100 * v.high:.1f} points",
         "mixed": f"Miscalibrated, but {all_rows} do not show one clear direction",
     }.get(v.name)

@@ -8,7 +8,7 @@ import pytest
 from bpmcli.core.compare.truths import TRUTHS, simulate
 from bpmcli.core.curves.averaged.mixture import fit_averaged
 from bpmcli.core.data.sample import Sample, sample_from_confidences, sample_from_log_odds
-from bpmcli.core.metrics.axis import CONFIDENCE, LOG_ODDS, axis_for
+from bpmcli.core.metrics.axis import CONFIDENCE, LOG_ODDS, axis_for, axis_over, common_axis
 from bpmcli.core.metrics.reliability import reliability
 
 
@@ -47,8 +47,30 @@ def test_the_curve_stays_where_there_are_rows():
 def test_the_axis_changes_when_most_confidences_are_extreme(extreme, axis):
     s = [0.995] * extreme + [0.8] * (100 - extreme)
     assert axis_for(sample_from_confidences(s, [1] * 100)) == axis
-    low = [0.005] * extreme + [0.8] * (100 - extreme)
+    low = [0.045] * extreme + [0.8] * (100 - extreme)
     assert axis_for(sample_from_confidences(low, [0] * 100)) == axis
+    common = [0.055, 0.985] * 50
+    assert axis_for(sample_from_confidences(common, [0] * 100)) == CONFIDENCE
+
+
+def test_bins_without_an_event_do_not_stretch_the_axis():
+    rng = np.random.default_rng(0)
+    s = np.exp(rng.uniform(np.log(0.002), np.log(0.4), 1500))
+    found = reliability(sample_from_confidences(s, (rng.random(1500) < s).astype(int)))
+    assert found.axis.kind == LOG_ODDS
+    assert min(b["accuracy"] for b in found.bins) == 0
+    assert found.at_the_edge() == ["bottom edge: 0 %"]
+    assert found.axis.probabilities(np.array([0.0])) > 0.0005
+    assert np.all((found.axis.share(found.curve) >= -1e-9) & (found.axis.share(found.curve) <= 1 + 1e-9))
+
+
+def test_a_common_axis_shows_only_what_its_models_show():
+    rare = axis_over(LOG_ODDS, np.array([0.001, 0.8]))
+    other = axis_over(CONFIDENCE, np.array([0.0005, 0.9]))
+    axis = common_axis([rare, rare, other])
+    assert axis.kind == LOG_ODDS
+    assert axis.probabilities(np.array([0.0, 1.0])) == pytest.approx([0.0005, 0.9])
+    assert common_axis([other, other, rare])[:3] == (CONFIDENCE, 0.0, 1.0)
 
 
 @pytest.mark.parametrize("axis", [CONFIDENCE, LOG_ODDS])

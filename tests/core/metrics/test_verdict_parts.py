@@ -126,7 +126,8 @@ def test_opposite_sides_that_the_curves_do_not_confirm_are_mixed(monkeypatch):
         (0.0, 0.01, 0.2, "too-few-rows"),
         (0.01, 0.06, 0.2, "too-few-rows"),
         (0.01, 0.06, 0.1, "calibrated"),
-        (0.0, 0.01, 0.05, "calibrated"),
+        (0.0, 0.011, 0.05, "calibrated"),
+        (0.0, 0.01, 0.05, "imperfect"),
     ],
 )
 def test_both_interval_and_test_must_reject(monkeypatch, low, p, high, name):
@@ -172,6 +173,7 @@ def test_the_smallest_range_with_half_of_the_error():
         ("over-confident-above", 0.7, "top-label", "over-confident above 0.7"),
         ("under-confident-above", 0.7, "event", "too low above 0.7"),
         ("mixed", None, "event", "miscalibrated, direction not clear"),
+        ("imperfect", None, "event", "not perfectly calibrated"),
         ("too-few-rows", None, "top-label", "too few rows to tell"),
     ],
 )
@@ -191,6 +193,11 @@ def test_titles(name, crossing, target, title):
             "Probabilities are too low above 0.7 and too high below",
         ),
         (made("calibrated"), "top-label", "Calibrated as far as 1,200 rows can tell"),
+        (
+            made("imperfect")._replace(p_value=0.0025),
+            "event",
+            "Not perfectly calibrated (P = 0.0025), but the error is at most 15.0 points",
+        ),
         (made("mixed"), "top-label", "Miscalibrated, but 1,200 rows do not show one clear direction"),
         (made("too-few-rows"), "event", "Too few rows to tell: 1,200 rows cannot exclude an error of 15.0 points"),
     ],
