@@ -123,6 +123,8 @@ def labels_of(batch: ColumnBatch, layout: Layout, shape: tuple[int, int]) -> np.
     for name, column in zip(layout.labels, columns, strict=True):
         if isinstance(column, Categorical):
             raise DataError(f"'{name}' holds text, but labels must be 0 or 1")
+        if len(columns) > 1 and (isinstance(column, Lists) or column.ndim != 1):
+            raise DataError(f"'{name}' holds several values per row", "store one label per column, or all in one array")
     arrays = [column.matrix(0) if isinstance(column, Lists) else column for column in columns]
     values = np.asarray(arrays[0] if len(arrays) == 1 else np.stack(arrays, axis=1))  # type: ignore[arg-type]
     if values.shape != shape:

@@ -294,3 +294,14 @@ def test_columns_numbered_from_one_and_labels_from_zero(run):
     )
     assert "say --unknown -1" in run("metrics", "none.csv", "-m", "ece", code=3).err
     run("metrics", "none.csv", "-m", "ece", "--unknown", "-1")
+
+
+def test_columns_of_labels_that_hold_lists_are_refused_and_do_not_stop_apply(run):
+    row = '{"prob_a": 0.3, "prob_b": 0.6, "label_a": [0, 1], "label_b": 1}\n'
+    Path("odd.jsonl").write_text(row * 80)
+    Path("good.jsonl").write_text(row.replace("[0, 1]", "0") * 80)
+    ran = run("metrics", "odd.jsonl", "--multi-label", "-m", "ece", code=3)
+    assert "'label_a' holds several values per row" in ran.err
+    run("fit", "good.jsonl", "--multi-label", "--method", "platt", "-o", "p.json")
+    assert "before:" in run("apply", "p.json", "good.jsonl", "--multi-label", "-o", "o.jsonl").err
+    assert "before:" not in run("apply", "p.json", "odd.jsonl", "--multi-label", "-o", "o.jsonl").err

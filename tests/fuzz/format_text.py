@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from fuzz.tables import Table
 
-CELLS = ["", "NA", "null", "nan", "007", "1e5", "+1", " 1", "a,b", "a\tb", 'say "x"', "two\nlines", "é🎉", "\x1b[31m", "2024-01-01", "12:30", "true", "x" * 500, "9" * 30, "1,5", "=1+1", "\r", "0x10", "1_000"]  # fmt: skip
+CELLS = ["", "NA", "null", "nan", "007", "1e5", "+1", " 1", "a,b", "a\tb", 'say "x"', "two\nlines", "one\r\ntwo\r\n", "é🎉", "\x1b[31m", "2024-01-01", "12:30", "true", "x" * 500, "9" * 30, "1,5", "=1+1", "\r", "0x10", "1_000"]  # fmt: skip
 NAMES = ["note", "x", "é🎉", "\x1b[31mred", "a,b", "a\nb", "", "probs", "prob_0", "confidence", "group"]
 
 

@@ -61,6 +61,7 @@ def run_step(step: Step, folder: Path) -> Ran:
             _streams(Path(streams)),
             _temporary_files_in(folder),
             _environment(step.environment),
+            _blocks_of(int(step.environment.get(BLOCK, 0))),
             _exit_functions() as leave,
         ):
             _reset_peak()
@@ -142,6 +143,19 @@ def _environment(wanted: dict[str, str]) -> Iterator[None]:
 
 
 @contextmanager
+def _blocks_of(size: int) -> Iterator[None]:
+    """Readers of text take so many bytes at a time, as they do from large files; 0 leaves them as they are."""
+    from bpmcli.io.formats import csv_file, jsonl_file
+
+    before = csv_file.BLOCK, jsonl_file.BLOCK
+    csv_file.BLOCK, jsonl_file.BLOCK = (size, size) if size else before
+    try:
+        yield
+    finally:
+        csv_file.BLOCK, jsonl_file.BLOCK = before
+
+
+@contextmanager
 def _exit_functions() -> Iterator[list[Callable[[], Any]]]:
     """What a command wants to be done at exit: this process goes on, so it is done after the command."""
     wanted: list[Callable[[], Any]] = []
@@ -194,5 +208,8 @@ def put_files(case: Case, folder: Path) -> None:
         else:
             path.write_bytes(content)
 
+
+BLOCK = "FUZZ_BLOCK"
+"""The variable of a step that makes its readers of text take small blocks."""
 
 LINK = b"@link to "

@@ -14,7 +14,7 @@ from fuzz.format_arrow import parquet
 from fuzz.format_numpy import lying_npz, npy_scores
 from fuzz.format_text import greedy_text
 from fuzz.formats import OUTPUT_SUFFIXES, random_file, text_file
-from fuzz.running import LINK
+from fuzz.running import BLOCK, LINK
 from fuzz.scenario import scenario
 from fuzz.tables import Table, random_table
 
@@ -63,7 +63,8 @@ def applied(rng: Random) -> Case:
     argv = ["apply", "p.json", "a" + suffix, "-o", target, *options]
     if rng.random() < 0.2:
         argv += rng.sample(["--skip-missing", "--allow-argmax-change", "--force", "-q"], rng.choice([1, 2]))
-    return Case("", [Step(argv)], files)
+    blocks = {BLOCK: rng.choice(["700", "1500", "2048"])} if rng.random() < 0.4 else {}
+    return Case("", [Step(argv, environment=blocks)], files)
 
 
 @scenario(8)

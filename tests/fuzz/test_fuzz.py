@@ -12,7 +12,7 @@ from conftest import ROOT
 from fuzz.case import Case, Step, load_case
 from fuzz.oracles import judge
 from fuzz.preservation import differences
-from fuzz.running import run_step
+from fuzz.running import BLOCK, run_step
 from fuzz.scenarios import SCENARIOS, drawn_scenario, make_case
 
 
@@ -123,3 +123,10 @@ def test_preservation_sees_what_was_lost(after, said):
     found = list(differences("a.csv", ROWS, "o.csv", after, skipping=False))
     assert bool(found) == bool(said)
     assert not said or said in found[0]
+
+
+def test_a_step_may_read_text_in_small_blocks(tmp_path):
+    """A line that does not fit into a block is refused, and the next step reads whole blocks again."""
+    (tmp_path / "a.csv").write_text(f"confidence,hit,note\n0.5,1,{'x' * 5000}\n0.7,1,y\n")
+    argv = ["metrics", "a.csv", "-m", "ece"]
+    assert [run_step(Step(argv, environment=e), tmp_path).code for e in ({BLOCK: "700"}, {})] == [3, 0]
