@@ -67,8 +67,8 @@ class ApplyFile:
         return done
 
     def _run(self, path: str, output: str, suffix: str) -> Applied:
-        params, counts, classes = self.params, Counter[str](), self.params.classes
         source, options, layout = self._understood(path, suffix)
+        params, counts, classes = self.params, Counter[str](), self.params.classes
         counts["in-sample"] = int(params.fitted_to(path) and same_part(source, layout, options, params))
         outcomes = CarriedOutcomes(source, options, JUDGED_ROWS if self.judge else 0)
         recalibrate = params.recalibration(self.allow_argmax_change, exact=layout.kind == "log_odds")
