@@ -128,8 +128,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def words(figure: Any) -> list[tuple[str, Any]]:
-    """Titles, labels and legends with their boxes."""
-    figure.draw_without_rendering()
+    """Titles, labels and legends of a figure that was drawn, with their boxes."""
     texts = [figure._suptitle]
     for axes in figure.axes:
         if axes.axison:
@@ -315,6 +314,7 @@ def test_titles_break_without_a_dangling_comma(run: Run, drawn: list[Any]) -> No
 def test_events_have_their_own_words(run: Run, drawn: list[Any]) -> None:
     Path("rows.csv").write_text("p,y\n" + "0.6,1\n0.2,0\n" * 20)
     _reliability("r.png", ["rows.csv"], InputOptions(probs="p", label="y", event=True))
+    drawn[0].draw_without_rendering()
     text = " ".join(name for name, _ in words(drawn[0]))
     assert "event rate" in text
     assert "accuracy" not in text

@@ -59,6 +59,7 @@ def test_same_input_same_bytes(run):
         assert run(*command).out == first
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_fit_options_reach_the_fit(run):
     plain = json.loads(run("fit", VAL).out)
     assert json.loads(run("fit", VAL, "--schemes", "all").out)["fit"]["schemes"] == list(range(5, 30))

@@ -43,6 +43,7 @@ def test_two_classes_measure_as_one_probability(run, files):
     assert "label = 1" in run("metrics", "probs.npz", "--event", "--explain-input").out
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_apply_writes_both_classes(run, files):
     run("fit", "one.npz", "--event", "-o", "p.json")
     run("apply", "p.json", "one.npz", "-o", "expected.npz")

@@ -48,6 +48,7 @@ def column(path: str, name: str) -> list[str]:
 # ---------------------------------------------------------------- --by
 
 
+@pytest.mark.usefixtures("unjudged")
 @pytest.mark.parametrize("method", ["bpm", "isotonic"])
 def test_each_group_has_the_curve_of_its_own_rows(run: Run, grouped: dict[str, np.ndarray], method: str) -> None:
     ran = run("fit", "all.csv", "--by", "device", "--method", method, "-o", "p.json")
@@ -74,6 +75,7 @@ def test_each_group_has_the_curve_of_its_own_rows(run: Run, grouped: dict[str, n
     assert column("out.csv", "device") == grouped["device"].tolist()
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_unseen_groups_are_counted(run: Run, grouped: dict[str, np.ndarray]) -> None:
     run("fit", "all.csv", "--by", "device", "-o", "p.json")
     _write("new.csv", {"device": np.array(["b", "x", "y", "x"]), "confidence": np.array([0.5, 0.6, 0.7, 0.8])})
@@ -119,6 +121,7 @@ def test_streams_row_by_row(run: Run, grouped: dict[str, np.ndarray]) -> None:
 # ---------------------------------------------------------------- per class
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_classwise_is_by_predicted_class(run: Run) -> None:
     data = arrays(OVER)
     top = data["logits"].argmax(axis=1)

@@ -48,6 +48,7 @@ def test_a_group_measures_as_a_file_of_its_rows(run):
     assert len(bins) == 1 + 3 * 15
 
 
+@pytest.mark.usefixtures("unjudged")
 @pytest.mark.parametrize("weight", [(), ("--weight", "w")])
 def test_stored_groups_give_the_numbers_of_the_rows(run, weight):
     write("a.parquet")

@@ -102,6 +102,7 @@ def test_groups_and_weights_repeat_for_each_label(run: Run) -> None:
     assert weighted["metrics"]["brier"]["value"] == pytest.approx(np.mean((p[::2] - y[::2]) ** 2))
 
 
+@pytest.mark.usefixtures("unjudged")
 @pytest.mark.parametrize("path", ["m.csv", "m.npz"])
 def test_fit_and_apply_several_labels(run: Run, path: str) -> None:
     p, y = multi(800)

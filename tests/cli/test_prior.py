@@ -52,6 +52,7 @@ def test_beta_is_what_fit_always_wrote(run):
     assert "family" not in json.loads(run("fit", VAL).out)["parameters"]
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_whole_distributions_keep_their_predicted_class(run):
     run("fit", VAL, "--prior", "log-log", "-o", "p.json")
     run("apply", "p.json", TEST, "--as", "probs", "-o", "out.npz")

@@ -114,6 +114,7 @@ def test_parameter_files_of_odd_types(run: Run, marginal: dict[str, Any], odd: A
         assert f"bad.json: grouping.groups.{name}.parameters: must be an object" in text
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_a_truth_whose_report_is_none(run: Run) -> None:
     run("fit", VAL, "-o", "p.json")
     document = json.loads(Path("p.json").read_text())
@@ -122,6 +123,7 @@ def test_a_truth_whose_report_is_none(run: Run) -> None:
         assert "no Beta distribution" in run("compare", "metrics", "--truth", "bad.json", code=3).err
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_knots_ascend(run: Run) -> None:
     run("fit", TEST, "--method", "bpm-averaged", "-o", "p.json")
     document = json.loads(Path("p.json").read_text())

@@ -96,17 +96,27 @@ def _given(node: ast.AST) -> Iterator[ast.expr]:
             yield value
 
 
-def _values(scope: ast.AST, name: str, top: bool = False) -> Iterator[ast.expr]:
+def _values(scope: ast.AST, name: str, top: bool = False) -> list[ast.expr]:
     """What a name stands for within a scope; with `top`, only if the module itself defines it."""
+    return _named(scope, top).get(name, [])
+
+
+@cache
+def _named(scope: ast.AST, top: bool) -> dict[str, list[ast.expr]]:
+    """The values of all names of a scope, which is searched once."""
+    found: dict[str, list[ast.expr]] = {}
     for node in ast.iter_child_nodes(scope) if top else ast.walk(scope):
         match node:
             case ast.Assign(targets=targets, value=value):
-                if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-                    yield value
-            case ast.AugAssign(target=ast.Name(id=found), value=value) if found == name:
-                yield ast.BinOp(ast.Subscript(), ast.Add(), value)  # what was there before is not looked for again
-            case ast.FunctionDef(name=found) if found == name:
-                yield from (n.value for n in ast.walk(node) if isinstance(n, ast.Return) and n.value is not None)
+                for name in dict.fromkeys(target.id for target in targets if isinstance(target, ast.Name)):
+                    found.setdefault(name, []).append(value)
+            case ast.AugAssign(target=ast.Name(id=name), value=value):
+                # What was there before is not looked for again.
+                found.setdefault(name, []).append(ast.BinOp(ast.Subscript(), ast.Add(), value))
+            case ast.FunctionDef(name=name):
+                returned = (n.value for n in ast.walk(node) if isinstance(n, ast.Return) and n.value is not None)
+                found.setdefault(name, []).extend(returned)
+    return found
 
 
 @cache

@@ -35,6 +35,7 @@ def test_it_does_what_fit_and_apply_do(run: Run, method: str) -> None:
     assert arrays("again.npz")["probs"] == pytest.approx(written, abs=1e-12)
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_two_classes_are_an_event(run: Run) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=800)
@@ -52,6 +53,7 @@ def test_two_classes_are_an_event(run: Run) -> None:
         assert set(found.predict(X)) == {"no", "yes"}
 
 
+@pytest.mark.usefixtures("unjudged")
 @pytest.mark.parametrize("method", ["temperature", "bpm-averaged"])
 def test_two_classes_that_fit_calibrated_by_their_prediction(run: Run, method: str) -> None:
     rng = np.random.default_rng(0)
