@@ -42,7 +42,10 @@ def config_file() -> str | None:
     named = os.environ.get(NAMED)
     if named is not None:
         return named or None
-    folder = os.getcwd()
+    try:
+        folder = os.getcwd()
+    except FileNotFoundError:  # the working directory was deleted, and nothing is above it
+        return None
     while True:
         own, project = os.path.join(folder, "bpmcli.toml"), os.path.join(folder, "pyproject.toml")
         if os.path.isfile(own):

@@ -173,3 +173,11 @@ def test_paths_are_shown_and_checked(run, by_path, tmp_path):
     ):
         (tmp_path / "bpmcli.toml").write_text(text)
         assert said in run("metrics", "a.npz", code=2).err
+
+
+def test_a_working_directory_that_is_gone_has_no_file(run, tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert columns(run("metrics", OFF, "-m", "ece", "-f", "csv").out)[-1] == "ece"
+    assert "a.csv: no such file" in run("metrics", "a.csv", code=3).err
