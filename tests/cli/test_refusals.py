@@ -71,11 +71,6 @@ def test_predictions_are_one_value_per_row(run: Run) -> None:
     assert "'prediction' must hold one value per row" in run("metrics", "x.parquet", code=3).err
 
 
-def test_by_needs_a_name(run: Run) -> None:
-    assert "--by needs" in run("metrics", VAL, "--by", "", code=2).err
-    assert "--by needs" in run("fit", VAL, "--by", "", code=2).err
-
-
 def test_a_missing_value_is_named(run: Run) -> None:
     Path("x.csv").write_text("confidence,hit,g\n0.5,1,a\n0.6,,a\n,1,a\n0.7,0,\n")
     assert "a value is missing in 'hit' (row 2; 2 such rows here)" in run("metrics", "x.csv", code=3).err
