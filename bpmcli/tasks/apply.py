@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 SHOWN = 5
 """How many names a notice lists."""
 
-JUDGED_ROWS = 1_000_000
-"""For files with more rows than this (or pairs of a row and a label), `apply` does not say what it changed."""
+JUDGED_ROWS = 250_000
+"""For files with more rows than this (or pairs of a row and a label), `apply` does not say what it changed: the two
+verdicts would take longer than everything else."""
 
 
 @dataclass(frozen=True)
