@@ -11,6 +11,7 @@ import re
 from contextlib import suppress
 
 from bpmcli.errors import UsageError
+from bpmcli.io.formats import file_and_group
 
 VARIABLE = "BPMCLI_MEMORY"
 """The environment variable that sets another budget, such as 4G, or 0 for none."""
@@ -64,7 +65,7 @@ def _size(path: str) -> int:
     try:
         if os.path.isdir(path):
             return sum(entry.stat().st_size for entry in os.scandir(path))
-        return os.stat(path.partition("::")[0]).st_size
+        return os.stat(file_and_group(path)[0]).st_size
     except (OSError, ValueError):
         return 0
 

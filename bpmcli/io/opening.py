@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
 from bpmcli.errors import DataError
-from bpmcli.io.formats import STDIN, known_suffixes, reader_for, reader_named, readers, suffix_of
+from bpmcli.io.formats import STDIN, file_and_group, known_suffixes, reader_for, reader_named, readers, suffix_of
 from bpmcli.io.formats.reader import Reader
 from bpmcli.io.memory import grant
 
@@ -33,7 +33,7 @@ LM_SCORE = "lm-score:"
 
 def open_reader(path: str, input_format: str | None = None) -> Reader:
     """The reader of a file, directory, stream or remote object."""
-    if "::" in path and not os.path.exists(path) and os.path.isfile(path.partition("::")[0]):
+    if file_and_group(path)[1]:
         grant(path)
         return reader_named("hdf5")(path)
     stream = is_stream(path)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from bpmcli.errors import UsageError
-from bpmcli.io.formats import suffix_of
+from bpmcli.io.formats import file_and_group, suffix_of
 from bpmcli.io.paths import Input, expand
 from bpmcli.io.remote import is_remote, local_path
 
@@ -44,8 +44,7 @@ def spare_inputs(items: Sequence[Input], *targets: str | None, also: str | None 
     """
     paths = [item.path for item in items] + ([also] if also else [])
     remote = {path for path in paths if is_remote(path)}
-    # a.h5::group is a part of a.h5.
-    places = [path if os.path.exists(path) else path.partition("::")[0] for path in paths]
+    places = [file_and_group(path)[0] for path in paths]
     local = {_identity(path) for path in places if os.path.exists(path)}
     for target in targets:
         if target is None or target == "-":

@@ -15,6 +15,7 @@ from bpmcli.errors import BpmError, DataError
 from bpmcli.io.column_choice import InputOptions
 from bpmcli.io.document_kinds import CALIBRATOR, REMEMBERED
 from bpmcli.io.documents import built_at, load_document
+from bpmcli.io.formats import file_and_group
 from bpmcli.io.label_files import file_and_column
 from bpmcli.io.opening import is_stream
 from bpmcli.io.paths import Input
@@ -75,7 +76,7 @@ def _remembered(options: InputOptions) -> dict[str, str]:
 
 def checksum(path: str) -> str | None:
     """sha256 of a file; None for streams, remote files and parts of a file (`file.h5::group`)."""
-    if "://" in path or is_stream(path) or ("::" in path and not os.path.exists(path)):
+    if "://" in path or is_stream(path) or file_and_group(path)[1]:
         return None
     import hashlib
 

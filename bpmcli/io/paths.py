@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bpmcli.errors import DataError, UsageError
-from bpmcli.io.formats import STDIN, known_suffixes, readers, suffix_of
+from bpmcli.io.formats import SEPARATOR, STDIN, known_suffixes, readers, suffix_of
 from bpmcli.io.opening import copied, is_stream
 from bpmcli.record import Record
 
@@ -104,7 +104,7 @@ def _expand_file(argument: str) -> list[Input]:
     base = os.path.basename(argument)
     if suffix_of(argument) not in HDF5 or not os.path.isfile(argument):
         return [Input(argument, base)]
-    from bpmcli.io.formats.hdf5_file import SEPARATOR, groups
+    from bpmcli.io.formats.hdf5_file import groups
 
     return [Input(name, base + name[len(argument) :].replace(SEPARATOR, "/")) for name in groups(argument)]
 

@@ -9,6 +9,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from multiprocessing import get_context
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -48,7 +49,7 @@ def run_case(case: Case, folder: Path) -> Iterator[tuple[Ran, list[Finding]]]:
         yield ran, list(judge(case, ran))
         again = follow_up(case, ran)
         if again is not None:
-            ran = run_step(again, folder)
+            ran = run_step(replace(again, environment=step.environment), folder)
             yield ran, list(judge(case, ran))
 
 

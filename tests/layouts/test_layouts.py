@@ -394,6 +394,17 @@ def test_groups_of_an_hdf5_file_are_inputs(run):
     assert [r["n"] for r in found] == [N, N]
 
 
+def test_the_separator_of_groups_in_the_name_of_a_file(run):
+    arena("::a::b.h5")
+    ran = run("metrics", "::a::b.h5", "--probs", "probas_test", "--format", "json", "-m", "ece")
+    assert [r["input"] for r in json.loads(ran.out)["results"]] == ["::a::b.h5::iris/lgbm", "::a::b.h5::iris/rf"]
+    before = Path("::a::b.h5").read_bytes()
+    ran = run("metrics", "::a::b.h5", "--probs", "probas_test", "-m", "ece", "--junit", "::a::b.h5", code=2)
+    assert "::a::b.h5 is the input itself" in ran.err
+    assert Path("::a::b.h5").read_bytes() == before
+    assert "has no group 'dogs'" in run("metrics", "::a::b.h5::dogs", code=3).err
+
+
 def test_labels_are_of_the_same_split_as_the_scores(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.savez("a.npz", p_val=P, y_val=Y, p_test=P, y_test=Y[::-1])

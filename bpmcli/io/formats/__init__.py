@@ -108,6 +108,23 @@ def reader_named(name: str) -> type[Reader]:
     return found
 
 
+SEPARATOR = "::"
+"""Separates the path of an HDF5 file from a group inside it."""
+
+
+def file_and_group(path: str) -> tuple[str, str]:
+    """The file and the group that `file.h5::group` names; the group is empty for a path that names a whole file.
+
+    Files and groups may have the separator in their own names, so the longest beginning that is a file counts.
+    """
+    end = len(path)
+    while SEPARATOR in path[:end] and not os.path.exists(path):
+        end = path.rindex(SEPARATOR, 0, end)
+        if os.path.isfile(path[:end]):
+            return path[:end], path[end + len(SEPARATOR) :]
+    return path, ""
+
+
 def suffix_of(path: str) -> str:
     """The suffix that names the format; `.csv.gz` counts as one."""
     name = os.path.basename(path.split("?", maxsplit=1)[0] if path.startswith("http") else path).lower()

@@ -11,12 +11,9 @@ import numpy as np
 from bpmcli.core.data.categorical import Categorical, categorical
 from bpmcli.errors import DataError
 from bpmcli.io.columns import Array, to_numpy
-from bpmcli.io.formats import reads
+from bpmcli.io.formats import SEPARATOR, file_and_group, reads
 from bpmcli.io.formats.npy_array import array_info, as_column, as_npy
 from bpmcli.io.formats.reader import ColumnBatch, Reader, rows_per_batch
-
-SEPARATOR = "::"
-"""Separates the path of a file from the group inside it."""
 
 MOST_GROUPS = 100_000
 
@@ -69,7 +66,7 @@ class Hdf5Reader(Reader):
         return start.startswith(b"\x89HDF\r\n\x1a\n")
 
     def _group(self, file: Any) -> Any:
-        name = self.path.partition(SEPARATOR)[2]
+        name = file_and_group(self.path)[1]
         if not name:
             return file
         if name not in file:
@@ -78,7 +75,7 @@ class Hdf5Reader(Reader):
 
     def inspect(self) -> None:
         h5py = _h5py()
-        path, texts = self.path.partition(SEPARATOR)[0], False
+        path, texts = file_and_group(self.path)[0], False
         self.single: list[str] = []
         with h5py.File(path, "r") as file:
             group = self._group(file)
@@ -114,7 +111,7 @@ class Hdf5Reader(Reader):
         h5py = _h5py()
         n = self.columns[names[0]].rows or 0
         passed = [k for k, c in self.columns.items() if rest and c.rows == n and k not in numeric]
-        with h5py.File(self.path.partition(SEPARATOR)[0], "r") as file:
+        with h5py.File(file_and_group(self.path)[0], "r") as file:
             group = self._group(file)
             wanted = {name: group[name] for name in dict.fromkeys([*names, *passed])}
             values = sum(self.columns[name].width or 1 for name in wanted)
@@ -129,7 +126,7 @@ class Hdf5Reader(Reader):
     @contextmanager
     def opened_array(self, name: str) -> Iterator[IO[bytes]]:
         h5py = _h5py()
-        with h5py.File(self.path.partition(SEPARATOR)[0], "r") as file:
+        with h5py.File(file_and_group(self.path)[0], "r") as file:
             values = _values(name, self._group(file)[name], ())
         with as_npy(to_numpy(values)) as found:
             yield found
