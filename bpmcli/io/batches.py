@@ -10,7 +10,7 @@ import numpy as np
 
 from bpmcli.core.data.categorical import Categorical
 from bpmcli.errors import DataError
-from bpmcli.io.columns import Lists, Objects, to_arrow
+from bpmcli.io.columns import Lists, Objects, kept_rows
 from bpmcli.io.formats.reader import ColumnBatch, Reader
 from bpmcli.io.layout import InputOptions, Layout
 from bpmcli.io.outcomes import others
@@ -120,13 +120,12 @@ def _without_missing(batch: ColumnBatch) -> ColumnBatch:
         name: values.take(keep) if isinstance(values, (Lists, Categorical)) else values[keep]
         for name, values in batch.columns.items()
     }
-    mask = to_arrow(keep)
     passed = {
         k: v[keep]
         if isinstance(v, np.ndarray)
         else v.take(keep)
         if isinstance(v, (Objects, Categorical))
-        else v.filter(mask)
+        else kept_rows(v, keep)
         for k, v in batch.passed.items()
     }
     return ColumnBatch(batch.start, int(keep.sum()), columns, passed)

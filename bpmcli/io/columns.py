@@ -204,6 +204,17 @@ def to_arrow(values: Any) -> Any:
     return _numpy_to_arrow(values)
 
 
+def kept_rows(column: Any, keep: Array) -> Any:
+    """The rows of an arrow column where `keep` is true."""
+    import pyarrow as pa
+
+    try:
+        return column.filter(to_arrow(keep))
+    except pa.ArrowNotImplementedError:  # views of text, and runs; slices of any type can be joined
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], keep, [False]]))).reshape(-1, 2).tolist()
+        return pa.concat_arrays([column.slice(start, stop - start) for start, stop in edges] or [column.slice(0, 0)])
+
+
 def _numpy_to_arrow(values: Array) -> Any:
     """A one-dimensional array for arrow, in the machine's byte order. Types that arrow does not have are refused."""
     import pyarrow as pa

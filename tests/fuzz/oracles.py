@@ -161,7 +161,8 @@ COLUMNS = ("--logits", "--probs", "--confidence", "--log-odds", "--label", "--hi
 def follow_up(case: Case, ran: Ran) -> Step | None:
     """A command that reads what this one wrote, and must succeed."""
     target = _option(ran.argv, "-o", "--output")
-    if ran.code != 0 or target is None or "/" in target or target not in ran.after or "list" in ran.argv:
+    readable = target is not None and not target.startswith("-") and "/" not in target and target in ran.after
+    if ran.code != 0 or target is None or not readable or "list" in ran.argv:
         return None
     inputs = [a for a in ran.argv[1:] if a in case.files and not a.endswith(".json")]
     if ran.argv[0] == "summarize" and target.endswith((".parquet", ".pq")):

@@ -486,3 +486,16 @@ def test_views_of_text_pass_through(fitted):
     fitted("fit", "a.parquet", "--method", "platt", "--by", "site", "-o", "g.json", "-q")
     fitted("apply", "g.json", "a.parquet", "-o", "o.parquet", "-q")
     assert pq.read_table("o.parquet")["site"].to_pylist() == ["a", "b"] * 40
+
+
+def test_views_of_text_lose_the_rows_that_are_skipped(fitted):
+    rows = bare(80)
+    scores = pa.array([None if i % 3 == 0 else float(x) for i, x in enumerate(rows["confidence"])])
+    site, nested = pa.array(["a", "b"] * 40, pa.string_view()), pa.array([["x"], []] * 40, pa.list_(pa.string_view()))
+    table = pa.table({**rows, "confidence": scores, "site": site, "nested": nested})
+    pa.feather.write_feather(table, "a.arrow", compression="uncompressed")
+    fitted("fit", "a.arrow", "--method", "platt", "--skip-missing", "-o", "g.json", "-q")
+    fitted("apply", "g.json", "a.arrow", "--skip-missing", "-o", "o.arrow", "-q")
+    found, kept = pa.feather.read_table("o.arrow"), [i for i in range(80) if i % 3]
+    assert found["site"].to_pylist() == [site[i].as_py() for i in kept]
+    assert found["nested"].to_pylist() == [nested[i].as_py() for i in kept]
