@@ -1,4 +1,4 @@
-"""Checks lines of JSON before pyarrow parses them, because pyarrow crashes the whole process on some invalid lines."""
+"""Lines of JSON: their values, and checks before pyarrow parses them, because some lines crash the process."""
 
 from __future__ import annotations
 
@@ -149,3 +149,19 @@ def _finite(text: str) -> float:
 def _kind(value: Any) -> str | None:
     names = {bool: "true or false", int: "numbers", float: "numbers", str: "text", list: "lists", dict: "objects"}
     return names.get(type(value))
+
+
+def within_float64(value: Any) -> Any:
+    """The same JSON value with float64 instead of whole numbers that int64 cannot hold, as pyarrow reads them."""
+    if isinstance(value, list):
+        return [within_float64(each) for each in value]
+    return float(value) if type(value) is int and not -(1 << 63) <= value < 1 << 63 else value
+
+
+def whole_numbers_in(value: Any) -> Iterator[int]:
+    """The whole numbers of a JSON value, at any depth."""
+    if type(value) is int:
+        yield value
+    elif isinstance(value, (list, dict)):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from whole_numbers_in(each)

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import product
 from json.encoder import encode_basestring
 from typing import Any, ClassVar
 
@@ -15,7 +16,7 @@ import numpy as np
 from bpmcli.errors import DataError
 from bpmcli.io.columns import ABSENT, Objects
 from bpmcli.io.formats import reads, writes
-from bpmcli.io.formats.json_lines import BYTE_ORDER_MARK
+from bpmcli.io.formats.json_lines import BYTE_ORDER_MARK, whole_numbers_in, within_float64
 from bpmcli.io.formats.reader import ColumnBatch, ColumnInfo
 from bpmcli.io.formats.record_batches import column_batch
 from bpmcli.io.formats.text_lines import Gzipped, TextReader, TextWriter, json_text, opened_text
@@ -184,9 +185,11 @@ class JsonlReader(TextReader):
 
         # To arrow an empty text is an empty list.
         text = any(isinstance(value, str) for value in values)
-        for kind in (None,) if text else (pa.float64(), pa.list_(pa.float64()), None):
+        kinds = (None,) if text else (pa.float64(), pa.list_(pa.float64()), None)
+        for convert, kind in product((None, within_float64), kinds):
             try:
-                return pa.array(values) if kind is None else pa.array(values, kind)
+                found = values if convert is None else list(map(convert, values))
+                return pa.array(found) if kind is None else pa.array(found, kind)
             except (pa.ArrowException, OverflowError, TypeError):
                 continue
         raise DataError(f"'{name}' holds values of different kinds", "write every line in the same way")
@@ -218,15 +221,6 @@ def without_times(kind: Any) -> Any:
     if pa.types.is_struct(kind):
         return pa.struct([each.with_type(without_times(each.type)) for each in kind])
     return kind
-
-
-def whole_numbers_in(value: Any) -> Iterator[int]:
-    """The whole numbers of a JSON value, at any depth."""
-    if type(value) is int:
-        yield value
-    elif isinstance(value, (list, dict)):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from whole_numbers_in(each)
 
 
 def _by_field(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:

@@ -83,6 +83,17 @@ def test_sparse_vectors_of_spark_are_refused(run):
     assert "df.withColumn('probability', pyspark.ml.functions.vector_to_array('probability'))" in said
 
 
+def test_scores_that_are_long_whole_numbers_are_read_by_apply_too(run, unjudged):
+    whole = [10**30, 2, -(10**30), 1.5]
+    for name, scores in (("log_odds", whole * 20), ("logits", [[x, 0] for x in whole] * 20)):
+        outcome = {"hit": 1} if name == "log_odds" else {"label": 0}
+        Path("a.jsonl").write_text("\n".join(json.dumps({name: x, **outcome, "key": 10**30}) for x in scores))
+        run("fit", "a.jsonl", "--method", "platt", "-o", "p.json")
+        run("apply", "p.json", "a.jsonl", "-o", "o.jsonl")
+        rows = [json.loads(line) for line in Path("o.jsonl").read_text().splitlines()]
+        assert [row["key"] for row in rows] == [10**30] * 80
+
+
 def test_a_group_that_is_empty_text_in_every_row_gets_the_pooled_calibrator(run):
     write("a.jsonl", *({"confidence": 0.6 + i % 40 / 100, "hit": i % 3 > 0, "site": "ab"[i % 2]} for i in range(120)))
     run("fit", "a.jsonl", "--by", "site", "--method", "platt", "-o", "p.json")
