@@ -70,7 +70,8 @@ def _opening(v: Verdict, rows: float, target: str) -> str:
     all_rows = "1 row" if rows == 1 else f"{rows:,} rows"
     opening = {
         "calibrated": f"Calibrated as far as {all_rows} can tell",
-        "imperfect": f"Not perfectly calibrated (P = {v.p_value:.2g}), but the error is at most {at_most} points",
+        "imperfect": f"Not perfectly calibrated (P = {v.p_value:.2g}), but {all_rows} exclude an error of "
+        f"more than {at_most} points",
         "too-few-rows": f"Too few rows to tell: {all_rows} cannot exclude an error of {100 * v.high:.1f} points",
         "mixed": f"Miscalibrated, but {all_rows} do not show one clear direction",
     }.get(v.name)

@@ -196,7 +196,7 @@ def test_titles(name, crossing, target, title):
         (
             made("imperfect")._replace(p_value=0.0025),
             "event",
-            "Not perfectly calibrated (P = 0.0025), but the error is at most 15.0 points",
+            "Not perfectly calibrated (P = 0.0025), but 1,200 rows exclude an error of more than 15.0 points",
         ),
         (made("mixed"), "top-label", "Miscalibrated, but 1,200 rows do not show one clear direction"),
         (made("too-few-rows"), "event", "Too few rows to tell: 1,200 rows cannot exclude an error of 15.0 points"),
