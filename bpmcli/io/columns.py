@@ -272,6 +272,8 @@ def to_numpy(values: Any) -> Array:
         return np.asarray(values)
     if values.dtype.kind in "iu" and np.abs(values.astype(np.float64)).max(initial=0) >= EXACT_INTEGER:
         raise DataError("has missing values beside whole numbers that float64 cannot hold")
+    if values.dtype.kind == "b":
+        raise DataError("has missing values beside true and false")
     array: Array = values.astype(np.float64)
     array[missing] = np.nan
     return array

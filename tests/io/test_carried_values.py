@@ -144,6 +144,15 @@ def test_long_whole_numbers_inside_json_are_not_rounded(calibrate, value, target
     assert json.loads(Path("o.jsonl").read_text().splitlines()[0])["x"] == value
 
 
+def test_missing_values_beside_true_and_false_do_not_become_numbers(calibrate):
+    pq.write_table(pa.table(SCORES | {"x": [True, None] * (N // 2)}), "a.parquet")
+    assert "'x' has missing values beside true and false, which npz cannot hold" in calibrate(
+        "a.parquet", "o.npz", code=3
+    )
+    calibrate("a.parquet", "o.jsonl")
+    assert [json.loads(line)["x"] for line in Path("o.jsonl").read_text().splitlines()] == [True, None] * (N // 2)
+
+
 def test_whole_numbers_that_only_float64_holds_keep_their_digits_as_text(calibrate):
     Path("a.jsonl").write_text("\n".join(map(json.dumps, objects(2**64))))
     calibrate("a.jsonl", "o.parquet")
