@@ -22,6 +22,7 @@ from bpmcli.io.document_kinds import SUMMARY
 from bpmcli.io.documents import parse_document
 from bpmcli.io.known_names import SCORES
 from bpmcli.io.layout import InputOptions
+from bpmcli.io.opening import open_bytes
 from bpmcli.io.readers import SUMMARY_KEY
 from bpmcli.io.summaries import Summarised
 from bpmcli.io.summary_checks import check_table
@@ -54,8 +55,9 @@ def write_summary(path: str, found: Summarised) -> None:
         arrays["group"] = pa.DictionaryArray.from_arrays(to_arrow(repeated), pa.array(names)).dictionary_decode()
     about = json.dumps(_header(found, names), ensure_ascii=False)
     table = pa.table(arrays).replace_schema_metadata({SUMMARY_KEY: about})
-    with atomic_path(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd", use_dictionary=["group"] if "group" in arrays else False)
+    # A file object, because pyarrow takes only names that are valid UTF-8.
+    with atomic_path(path) as temporary, open(temporary, "wb") as raw:
+        pq.write_table(table, raw, compression="zstd", use_dictionary=["group"] if "group" in arrays else False)
 
 
 def _header(found: Summarised, names: list[str]) -> dict[str, Any]:
@@ -100,10 +102,8 @@ def _read(path: str) -> tuple[dict[str, Any], list[Array]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from bpmcli.io.remote import opened
-
     try:
-        with opened(path) as raw, pq.ParquetFile(raw) as f:
+        with open_bytes(path) as raw, pq.ParquetFile(raw) as f:
             about = parse_document(f.schema_arrow.metadata[SUMMARY_KEY.encode()], SUMMARY)
             claimed = sum(entry["cells"] for entry in about["tables"])
             if f.metadata.num_rows != claimed or claimed > MOST_CELLS:

@@ -32,6 +32,13 @@ def columns(n: int = 3000, seed: int = 0) -> dict[str, np.ndarray]:
     return {"confidence": s, "hit": rng.random(n) < s}
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="names must be valid Unicode")
+def test_a_summary_may_have_a_name_that_is_not_utf_8(tmp_path):
+    found = summarise_path(written(tmp_path / "a.npz", columns()), InputOptions())
+    write_summary(f"{tmp_path}/\udcff/s.parquet", found)
+    assert read_summary(f"{tmp_path}/\udcff/s.parquet").tables[""].n == 3000
+
+
 def written(path: Path, data: dict[str, np.ndarray]) -> str:
     with open_writer(str(path)) as out:
         out.write(data)
