@@ -9,6 +9,7 @@ from typing import Any
 from bpmcli.errors import DataError
 from bpmcli.io.columns import is_text
 from bpmcli.io.formats import reads, writes
+from bpmcli.io.formats.parquet_footer import check_footer
 from bpmcli.io.formats.reader import BATCH_BYTES, BATCH_VALUES, RowGroups
 from bpmcli.io.formats.record_batches import ArrowReader
 from bpmcli.io.formats.table_writer import ArrowWriter
@@ -47,6 +48,9 @@ class ParquetReader(ArrowReader):
         import pyarrow.parquet as pq
 
         with self.opened() as raw, pq.ParquetFile(raw) as f:
+            if "://" not in self.path:
+                with open(self.path, "rb") as file:
+                    check_footer(file, f.schema)
             self.n_rows = f.metadata.num_rows
             self.groups = [f.metadata.row_group(i).num_rows for i in range(f.num_row_groups)]
             self.texts = _dictionary_sizes(f)
