@@ -95,18 +95,19 @@ def check_footer(file: IO[bytes], schema: Any) -> None:
         groups = _Compact(file.read(length)).structure().get(ROW_GROUPS) or []
         chunks = [(k, chunk) for group in groups for k, chunk in enumerate(group.get(COLUMNS) or [])]
         bad = next((k for k, chunk in chunks if not _is_sound(chunk, schema.column(k))), None)
+        hidden = next((k for k, chunk in chunks if ENCRYPTED in chunk), None)
     except (ValueError, LookupError, AttributeError, TypeError):
         return  # pyarrow reports what else is wrong
+    if hidden is not None:
+        raise DataError(f"column '{schema.column(hidden).path}' is encrypted", "write the file without encryption")
     if bad is not None:
         raise DataError(
-            f"is damaged: what its footer says about column '{schema.column(bad).path}' cannot be", "copy it again"
+            f"is damaged: what its footer says about column '{schema.column(bad).path}' cannot be true", "copy it again"
         )
 
 
 def _is_sound(chunk: dict[int, Any], column: Any) -> bool:
     """Whether pyarrow accepts what the footer says about a column chunk."""
-    if ENCRYPTED in chunk:
-        return False
     sizes = chunk.get(CHUNK, {}).get(SIZES) or {}
     levels = (column.max_repetition_level, column.max_definition_level)
     fit = all(len(sizes.get(2 + i) or []) in (0, most + 1) for i, most in enumerate(levels))

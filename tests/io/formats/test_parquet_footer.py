@@ -44,5 +44,18 @@ def test_footers_that_abort_pyarrow_are_refused(change, tmp_path, monkeypatch):
     _, found, schema = footer_of(path)
     found[4][0][1][0][3][16] = change
     monkeypatch.setattr(parquet_footer._Compact, "structure", lambda *_: found)
-    with open(path, "rb") as file, pytest.raises(DataError, match="what its footer says about column 'x' cannot be"):
+    with (
+        open(path, "rb") as file,
+        pytest.raises(DataError, match="what its footer says about column 'x' cannot be true"),
+    ):
+        parquet_footer.check_footer(file, schema)
+
+
+def test_encrypted_columns_are_named(tmp_path, monkeypatch):
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(pa.table({"x": [1.5, None] * 5}), path)
+    _, found, schema = footer_of(path)
+    found[4][0][1][0][8] = {}
+    monkeypatch.setattr(parquet_footer._Compact, "structure", lambda *_: found)
+    with open(path, "rb") as file, pytest.raises(DataError, match="column 'x' is encrypted"):
         parquet_footer.check_footer(file, schema)
