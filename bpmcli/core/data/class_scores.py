@@ -72,7 +72,8 @@ class ClassScores(Record):
         for start, part in zip(self._starts, self.parts, strict=True):
             for first in range(0, len(part), step):
                 found = self._logs(part[first : first + step])
-                found -= _log_sums(found)[:, None]
+                for norm in _log_norms(found):
+                    found -= norm[:, None]
                 if found.shape[1] < k:
                     found = np.pad(found, ((0, 0), (0, k - found.shape[1])), constant_values=-np.inf)
                 yield slice(start + first, start + first + len(found)), found
@@ -86,7 +87,8 @@ class ClassScores(Record):
             for start, part in zip(self._starts, self.parts, strict=True):
                 known = self._logs(part[:, first:last]).T
                 block[: len(known), start : start + len(part)] = known
-            block -= self._log_norms
+            for norm in self._log_norms:
+                block -= norm
             yield from enumerate(block, first)
 
     def log_odds(self) -> Iterator[tuple[int, Floats]]:
@@ -114,11 +116,12 @@ class ClassScores(Record):
         return np.concatenate([r.predictions for r in found]), np.concatenate([r.log_odds for r in found])
 
     @cached_property
-    def _log_norms(self) -> Floats:
-        """log Σ_k e^z of every row, which makes logits log-probabilities."""
+    def _log_norms(self) -> tuple[Floats, Floats]:
+        """What is subtracted from the logits of every row, one after the other, to make them log-probabilities."""
         step = max(1, CHUNK_VALUES // self.n_classes)
-        parts = [_log_sums(self._logs(p[i : i + step])) for p in self.parts for i in range(0, len(p), step)]
-        return np.concatenate(parts)
+        parts = [_log_norms(self._logs(p[i : i + step])) for p in self.parts for i in range(0, len(p), step)]
+        tops, rests = zip(*parts, strict=True)
+        return np.concatenate(tops), np.concatenate(rests)
 
     def _logs(self, scores: npt.NDArray[Any]) -> Floats:
         """Logits in float64; the logarithms of probabilities."""
@@ -129,10 +132,10 @@ class ClassScores(Record):
         return found
 
 
-def _log_sums(logits: Floats) -> Floats:
-    """log Σ e^z of every row, without overflow."""
+def _log_norms(logits: Floats) -> tuple[Floats, Floats]:
+    """The largest logit z_max of every row, and log Σ e^(z − z_max). Their sum would lose digits if z_max is large."""
     top = logits.max(axis=1)
     with np.errstate(over="ignore"):
         e = np.exp(logits - top[:, None])
-    found: Floats = top + np.log(np.einsum("ij->i", e))
-    return found
+    rest: Floats = np.log(np.einsum("ij->i", e))
+    return top, rest

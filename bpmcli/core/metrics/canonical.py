@@ -166,8 +166,9 @@ class _Sums:
         self.slope += per_label(own) - weights @ (probs * logs)
         self.v_shift += spread.sum(axis=0)
         self.v_slope += (spread * np.square(logs)).sum(axis=0)
-        mean = (probs * logs).sum(axis=1)
-        self.v_temperature += float(np.square(weights) @ ((probs * np.square(logs)).sum(axis=1) - mean**2))
+        mean = (probs * logs).sum(axis=1, keepdims=True)
+        # Not the mean square minus the squared mean: that difference may be negative where all classes are equal.
+        self.v_temperature += float(np.square(weights) @ (probs * np.square(logs - mean)).sum(axis=1))
         if features is not None:
             for m, f in enumerate(features.T):
                 self.smooth[m] += per_label(np.broadcast_to(f * weights, drawn.shape)) - (f * weights) @ probs

@@ -333,3 +333,21 @@ def test_sums_drawn_with_their_covariance_give_the_limits_of_resampled_rows(monk
         # Limits of 1500 resamples vary by 4 % of the width (standard deviation).
         assert normal[name].low == pytest.approx(found.low, abs=0.15 * width)
         assert normal[name].high == pytest.approx(found.high, abs=0.15 * width)
+
+
+@pytest.mark.parametrize("offset", [2.0**30, -(2.0**40), 2.0**53])
+def test_a_constant_added_to_all_logits_changes_no_digit(offset):
+    logits = np.arange(12.0).reshape(4, 3) * 2.0
+    scores, moved = (ClassScores([z], from_probs=False) for z in (logits, logits + offset))
+    for (_, a), (_, b) in zip(scores.chunks(), moved.chunks(), strict=True):
+        assert np.array_equal(a, b)
+    for (_, a), (_, b) in zip(scores.classes(), moved.classes(), strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_equal_classes_have_no_spread_that_is_negative():
+    """The logarithms of a row are all equal, so the variance under a change of temperature is 0."""
+    rows = rows_of(np.full((200, 10), 2.0**53), np.arange(200) % 10)
+    with np.errstate(invalid="raise"):
+        found = distribution_test(rows, 99)
+    assert 0.01 <= found.canonical <= 1.0
