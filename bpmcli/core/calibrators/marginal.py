@@ -60,7 +60,12 @@ def calibrate_marginals(
     assert rows.predictions is not None
     x = one_vs_rest(rows.logits, rows.log_odds, rows.predictions)
     least = max(floor / x.shape[1], LEAST)
-    probs = np.stack([curve_of(str(k)).probabilities_within(x[:, k], least)[0] for k in range(x.shape[1])], axis=1)
+    curves = [curve_of(str(k)) for k in range(x.shape[1])]
+    probs = np.empty_like(x)
+    for curve in {id(each): each for each in curves}.values():  # many classes may share the pooled curve
+        own = np.array([each is curve for each in curves])
+        scores = x[:, own]
+        probs[:, own] = curve.probabilities_within(scores.ravel(), least)[0].reshape(scores.shape)
     total = probs.sum(axis=1, keepdims=True)
     # If every class gets 0, which only curves without a lower bound can give, the row keeps its distribution.
     probs = np.where(total > 0, probs / np.where(total > 0, total, 1.0), np.exp(log_softmax(rows.logits)))
