@@ -130,6 +130,10 @@ def _numbers_in(values: Categorical) -> Array:
     return found
 
 
+LARGEST_WEIGHT = 1e290
+"""The sum of the weights of all rows must be finite."""
+
+
 def weights_of(batch: ColumnBatch, name: str) -> Floats:
     """One finite weight per row."""
     values = batch.columns[name]
@@ -138,12 +142,17 @@ def weights_of(batch: ColumnBatch, name: str) -> Floats:
     if isinstance(values, Lists) or values.ndim != 1 or values.dtype.kind not in "fiub":
         raise DataError(f"'{name}' must be one number per row")
     weights = values.astype(np.float64)
-    bad = ~(np.isfinite(weights) & (weights >= 0))
+    bad = ~((weights >= 0) & (weights <= LARGEST_WEIGHT))
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
+        found = f"found {weights[row]:g} (row {batch.start + row + 1})"
+        if np.isfinite(weights[row]) and weights[row] > 0:
+            raise DataError(
+                f"weights must be at most {LARGEST_WEIGHT:g}, {found}",
+                "only ratios of weights count: divide them all by the largest",
+            )
         raise DataError(
-            f"weights must be finite and not negative, found {weights[row]:g} (row {batch.start + row + 1})",
-            "give a row that should not count the weight 0",
+            f"weights must be finite and not negative, {found}", "give a row that should not count the weight 0"
         )
     return weights
 

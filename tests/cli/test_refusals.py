@@ -157,7 +157,7 @@ def test_what_summarize_writes_metrics_reads(run: Run, heavy: float) -> None:
     run("metrics", "cells.parquet", "-m", "all")
 
 
-@pytest.mark.parametrize(("weight", "why"), [(1e120, "too large"), (1e308, "too large"), (1e-200, "too small")])
+@pytest.mark.parametrize(("weight", "why"), [(1e120, "too large"), (1e290, "too large"), (1e-200, "too small")])
 def test_weights_that_no_summary_can_hold(run: Run, weight: float, why: str) -> None:
     write_rows("rows.parquet", np.full(500, weight))
     ran = run("summarize", "rows.parquet", "--weight", "w", "-o", "cells.parquet", code=3)
