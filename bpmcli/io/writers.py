@@ -88,8 +88,8 @@ def check_output(out: Writer, suffix: str) -> None:
     try:
         names, rows = cls.written(out.path)
     except (BpmError, OSError, ValueError, csv.Error) as error:
-        text = error.message if isinstance(error, BpmError) else str(error)
-        raise DataError(f"the output cannot be read again: {text}", "nothing was written") from None
+        text, hint = (error.message, error.hint) if isinstance(error, BpmError) else (str(error), "")
+        raise DataError(f"the output cannot be read again: {text}", hint or "nothing was written") from None
     expected = [*out.names, *out.carried]
     if rows != out.rows or (out.fixed_columns and not set(out.names) <= set(names)) or not set(names) <= set(expected):
         found = f"{len(names)} columns, {rows} rows"

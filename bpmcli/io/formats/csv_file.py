@@ -208,7 +208,7 @@ class CsvReader(TextReader):
 
     @classmethod
     def written(cls, path: str) -> tuple[list[str], int]:
-        return header_and_rows(path, cls.delimiter)
+        return header_and_rows(path, cls.delimiter, BLOCK)
 
 
 @reads("tsv", ".tsv", ".tsv.gz")

@@ -83,21 +83,25 @@ def _refuse_open_quote(raw: Any, delimiter: str) -> None:
         csv.field_size_limit(before)
 
 
-def header_and_rows(path: str, delimiter: str) -> tuple[list[str], int]:
-    """The names in the first line of a file, and the number of its rows: lines whose end is not inside quotes."""
-    from bpmcli.io.formats.text_lines import opened_text
+def header_and_rows(path: str, delimiter: str, longest: int) -> tuple[list[str], int]:
+    """The names in the first line of a file, and the number of its rows: lines whose end is not inside quotes.
 
-    ends = 0
+    A line of more than `longest` bytes is refused.
+    """
+    from bpmcli.io.formats.text_lines import CountedLines, opened_text
+
+    counted = CountedLines(longest)
     with opened_text(path) as raw, io.TextIOWrapper(raw, "utf-8", newline="") as text:
         names = next(csv.reader(text, delimiter=delimiter), [])
     with opened_text(path) as raw:
         inside = False  # a quoted text, whose line ends do not count
-        while block := raw.read(1 << 22):
-            if b'"' not in block:
-                ends += 0 if inside else block.count(b"\n")
+        while block := raw.read(min(1 << 22, longest)):
+            if b'"' not in block and not inside:
+                counted.add_plain(block)
                 continue
             letters = np.frombuffer(block, dtype=np.uint8)
             quoted = np.logical_xor(np.cumsum(letters == QUOTE) & 1, inside)
-            ends += int(np.count_nonzero((letters == ord("\n")) & ~quoted))
+            ends = np.flatnonzero((letters == ord("\n")) & ~quoted)
+            counted.add(len(block), ends.size, *((int(ends[0]), int(ends[-1])) if ends.size else (0, 0)))
             inside = bool(quoted[-1])
-    return names, ends - 1
+    return names, counted.lines - 1

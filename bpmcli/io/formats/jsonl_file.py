@@ -19,7 +19,7 @@ from bpmcli.io.formats import reads, writes
 from bpmcli.io.formats.json_lines import BYTE_ORDER_MARK, whole_numbers_in, within_float64
 from bpmcli.io.formats.reader import ColumnBatch, ColumnInfo
 from bpmcli.io.formats.record_batches import column_batch
-from bpmcli.io.formats.text_lines import Gzipped, TextReader, TextWriter, json_text, opened_text
+from bpmcli.io.formats.text_lines import CountedLines, Gzipped, TextReader, TextWriter, json_text, opened_text
 
 LARGEST_WHOLE = 10**300
 """Longer numbers are beyond float64."""
@@ -201,13 +201,13 @@ class JsonlReader(TextReader):
 
     @classmethod
     def written(cls, path: str) -> tuple[list[str], int]:
-        lines = 0
+        counted = CountedLines(BLOCK)
         with opened_text(path) as raw:
             first = raw.readline()
-            lines += bool(first)
-            while block := raw.read(1 << 22):
-                lines += block.count(b"\n")
-        return list(json.loads(first or b"{}")), lines
+        with opened_text(path) as raw:
+            while block := raw.read(min(1 << 22, BLOCK)):
+                counted.add_plain(block)
+        return list(json.loads(first or b"{}")), counted.lines
 
 
 def without_times(kind: Any) -> Any:

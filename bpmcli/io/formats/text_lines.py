@@ -113,6 +113,29 @@ def opened_text(path: str) -> Any:
     return gzip.open(path, "rb")
 
 
+class CountedLines:
+    """Counts the lines of an output, block by block. A line of more than `longest` bytes is refused:
+    pyarrow reads such a line or refuses it depending on its place."""
+
+    def __init__(self, longest: int) -> None:
+        self.longest = longest
+        self.lines = 0
+        self._length = 0  # of the line that the last block ended in
+
+    def add(self, size: int, found: int, first: int, last: int) -> None:
+        """The next block: its size, its number of line ends, and the places of the first and the last."""
+        if self._length + (first if found else size) > self.longest:
+            raise DataError(
+                f"has a line of more than {self.longest >> 20} MB", "write parquet instead (-o out.parquet)"
+            )
+        self._length = size - 1 - last if found else self._length + size
+        self.lines += found
+
+    def add_plain(self, block: bytes) -> None:
+        """The next block, in which every line feed ends a line."""
+        self.add(len(block), block.count(b"\n"), block.find(b"\n"), block.rfind(b"\n"))
+
+
 class TextWriter(Writer):
     """Text goes to a file, or straight to standard output."""
 

@@ -13,8 +13,9 @@ from bpmcli.errors import DataError
 from bpmcli.io import read_rows
 from bpmcli.io.column_choice import InputOptions
 from bpmcli.io.columns import Lists
-from bpmcli.io.formats import csv_columns, csv_file, text_lines
+from bpmcli.io.formats import csv_columns, csv_file, jsonl_file, text_lines
 from bpmcli.io.formats.csv_file import CsvGzWriter, CsvReader, CsvWriter, TsvGzWriter, TsvReader, TsvWriter
+from bpmcli.io.formats.jsonl_file import JsonlReader
 
 
 @pytest.fixture
@@ -210,6 +211,39 @@ def test_a_line_longer_than_a_block(path, monkeypatch):
     monkeypatch.setattr(csv_file, "BLOCK", 1 << 10)
     with pytest.raises(DataError, match="has a line of more than 0 MB"):
         read(path, "s,t\n0.5," + "x" * 5000 + "\n" + "0.5,y\n" * 9)
+
+
+@pytest.mark.parametrize("quote", ["", '"'])
+@pytest.mark.parametrize("place", [0, 5, 40])
+def test_an_output_has_no_line_that_may_not_be_read_again(path, monkeypatch, place, quote):
+    """pyarrow reads a line of one to two blocks or refuses it, depending on where a block ends."""
+    monkeypatch.setattr(csv_file, "BLOCK", 1 << 10)
+    inner = "\n" if quote else ""
+    for length, refused in ((1000, False), (1030, True), (1900, True)):
+        rows = ["0.5,y"] * 50
+        rows[place] = f"0.5,{quote}{'x' * (length - 5 - len(inner) - 2 * len(quote))}{inner}{quote}"
+        path.write_text("\n".join(["s,t", *rows]) + "\n")
+        if refused:
+            with pytest.raises(DataError, match="has a line of more than 0 MB"):
+                CsvReader.written(str(path))
+        else:
+            assert CsvReader.written(str(path)) == (["s", "t"], 50)
+            assert sum(batch.n for batch in CsvReader(str(path)).batches(["s"])) == 50
+
+
+@pytest.mark.parametrize("place", [0, 5, 40])
+def test_the_same_of_json_lines(tmp_path, monkeypatch, place):
+    monkeypatch.setattr(jsonl_file, "BLOCK", 1 << 10)
+    path = tmp_path / "a.jsonl"
+    for length, refused in ((1000, False), (1030, True), (1900, True)):
+        rows = ['{"s": 0.5}'] * 50
+        rows[place] = f'{{"s": 0.5, "t": "{"x" * (length - 18)}"}}'
+        path.write_text("\n".join(rows) + "\n")
+        if refused:
+            with pytest.raises(DataError, match="has a line of more than 0 MB"):
+                JsonlReader.written(str(path))
+        else:
+            assert JsonlReader.written(str(path))[1] == 50
 
 
 @pytest.mark.parametrize(
