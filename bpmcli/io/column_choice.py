@@ -216,7 +216,7 @@ class ColumnChoice:
         # Beside other scores, the columns probs_0_0, probs_0_1, … are another array that was written to a table.
         plain = [name for name in single if not re.search(r"_\d+_\d+$", name)]
         found = self._first_spread(role, plain)
-        if found or len(plain) == len(single) or self._known(role, NAMES):
+        if found or len(plain) == len(single) or any(self._known(other, NAMES) for other in SCORES):
             return found
         return self._first_spread(role, single)
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpmcli.core.data.rows import EVENT
-from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats
+from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, Ints
 from bpmcli.errors import BpmError, DataError
-from bpmcli.io.columns import Lists
-from bpmcli.io.formats.reader import Reader
+from bpmcli.io.column_choice import ColumnChoice
+from bpmcli.io.columns import Lists, Objects
+from bpmcli.io.formats.reader import ColumnInfo, Reader
+from bpmcli.io.formats.writer import column_of_matrix
 from bpmcli.io.known_names import NAMES, SCORES, split_of
 from bpmcli.io.layout import InputOptions, Layout, understand
 from bpmcli.io.structs import struct_of
@@ -85,9 +87,13 @@ def _with_label_groups(options: InputOptions, groups: GroupCalibrators) -> Input
 
 
 def with_new_scores(
-    columns: Mapping[str, Any], order: Sequence[str], layout: Layout, done: Recalibrated, as_probs: bool = False
+    columns: Mapping[str, Any],
+    known: Mapping[str, ColumnInfo],
+    layout: Layout,
+    done: Recalibrated,
+    as_probs: bool = False,
 ) -> dict[str, Any]:
-    """The columns in their order, scores replaced by scores of the same kind and name.
+    """The columns in the order of the file's `known` ones, scores replaced by scores of the same kind and name.
 
     Logits become logarithms of the calibrated probabilities, or with `as_probs` probabilities under a new name.
     """
@@ -98,21 +104,82 @@ def with_new_scores(
     renamed = {name: _as_probs(name, layout, i) if to_probs else name for name, i in place.items()}
     # Probabilities beside the logits are replaced too, so that both agree.
     beside = {_as_probs(name, layout, i): i for name, i in place.items()} if layout.kind == "logits" else {}
+    lists = known[layout.scores[0]].width is not None
+    beside = {name: i for name, i in beside.items() if name in known and _holds_numbers(known[name], lists)}
     out: dict[str, Any] = {}
-    for name in order:
+    for name, info in known.items():
         if name in place:
             logits = layout.kind == "logits" and not to_probs
             values = _log_odds(done).reshape(fresh.shape) if logits and layout.multi_label else fresh
             new = values[:, place[name]] if len(place) > 1 else _as_before(columns[name], values)
             new = _logarithms(new) if logits and not layout.multi_label else new
             out[renamed[name]] = struct_of(new, layout.classes) if layout.keyed and layout.classes else new
-        elif layout.kind == "log_odds" and name.lower() in NAMES["confidence"]:
+        elif layout.kind == "log_odds" and name.lower() in NAMES["confidence"] and _holds_numbers(info, lists):
             out[name] = done.confidence  # replaced too, so that log-odds and confidence agree
         elif name in beside and not to_probs:
-            out[name] = fresh[:, beside[name]] if len(place) > 1 else _as_before(columns.get(name), fresh)
+            out[name] = fresh[:, beside[name]] if len(place) > 1 else _beside(name, columns[name], first, fresh)
         elif name in columns and name not in beside:
+            if name in renamed.values():
+                said = f"'{name}' is a column already, so the probabilities cannot be written under this name"
+                raise DataError(said, "rename that column, or leave out --as probs")
             out[name] = columns[name]
     return out
+
+
+def check_recognised(source: Reader, layout: Layout, names: Sequence[str]) -> None:
+    """Refuse a table in which the columns of another array would be taken for the scores, but not in the input.
+
+    In an npz file, `confidence` is recognised beside a matrix `p`. As a table this matrix would be p_0, p_1, …
+    """
+    known = source.columns
+    if _recognised(known) != layout.scores:  # chosen by an option, as in the next command
+        return
+    found = _recognised({name: known.get(name, ColumnInfo(name, None, "f")) for name in names})
+    for name, info in known.items():
+        exact = any(name.lower() in NAMES[role] for role in SCORES)
+        if not exact and info.width is not None and name not in names and column_of_matrix(name, 0) in found:
+            raise DataError(
+                f"'{name}' would become columns {', '.join(found[:3])}, …, which are taken for scores",
+                "rename it, or write npz: -o out.npz",
+            )
+
+
+def _recognised(columns: Mapping[str, ColumnInfo]) -> Sequence[str]:
+    """The columns that are taken for the scores if no option names them."""
+    try:
+        return ColumnChoice(columns, InputOptions()).scores()[1]
+    except DataError:
+        return ()
+
+
+def _holds_numbers(info: ColumnInfo, lists: bool) -> bool:
+    """Whether a column holds real numbers, one or several per row like the scores; others only have such a name."""
+    return info.kind == "f" and (info.width is not None) == lists
+
+
+def _beside(name: str, old: Any, own: Any, fresh: Any) -> Any:
+    """Probabilities that stand beside the logits `own`: lists stay lists, and a matrix stays a matrix."""
+    lengths, expected = _lengths(old), _lengths(own)
+    if lengths is None or expected is None:
+        return fresh
+    if not np.array_equal(lengths, expected):
+        said = f"'{name}' has another number of values per row than the scores"
+        raise DataError(said, "rename that column, or leave it out")
+    return fresh if isinstance(old, np.ndarray) else _as_before(Lists(np.empty(0), lengths), fresh)
+
+
+def _lengths(column: Any) -> Ints | None:
+    """The number of values in every row of a matrix or of lists; None if a row is one value."""
+    if isinstance(column, Lists):
+        return column.lengths
+    if isinstance(column, np.ndarray):
+        return np.full(len(column), column.shape[1]) if column.ndim == 2 else None
+    if isinstance(column, Objects):
+        return np.array([len(value) if isinstance(value, list) else 0 for value in column.values])
+    import pyarrow.compute as pc
+
+    lengths: Ints = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    return lengths
 
 
 def keyed_column(layout: Layout, as_probs: bool) -> str | None:

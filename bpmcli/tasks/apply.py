@@ -17,7 +17,7 @@ from bpmcli.io.opening import open_reader
 from bpmcli.io.outputs import Job
 from bpmcli.io.params import Params
 from bpmcli.io.readers import SUMMARY_KEY, stream_rows
-from bpmcli.io.score_columns import keyed_column, options_for_apply, same_part, with_new_scores
+from bpmcli.io.score_columns import check_recognised, keyed_column, options_for_apply, same_part, with_new_scores
 from bpmcli.io.writers import open_writer
 
 if TYPE_CHECKING:
@@ -82,7 +82,9 @@ class ApplyFile:
                 done = recalibrate(rows, layout.binary)
                 before += float(sigmoid(rows.log_odds).sum())
                 columns = {**batch.columns, **batch.passed}
-                out.write(with_new_scores(columns, list(source.columns), layout, done, self.as_probs))
+                out.write(with_new_scores(columns, source.columns, layout, done, self.as_probs))
+                if not n:
+                    check_recognised(source, layout, list(out.names))
                 outcomes.add(batch, rows, done.confidence)
                 n, scores = n + batch.n, scores + rows.log_odds.size
                 after += float(done.confidence.sum())

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -411,6 +412,11 @@ def test_weights(run):
     assert (
         "b.csv: weights must be finite and not negative, found -1 (row 1)"
         in run("metrics", "b.csv", "--weight", "w", code=3).err
+    )
+    Path("c.csv").write_text("confidence,hit,w\n" + "0.9,1,1\n" * 9 + "0.6,0,1e308\n")
+    assert (
+        "c.csv: weights must be at most 1e+290, found 1e+308 (row 10)"
+        in run("metrics", "c.csv", "--weight", "w", code=3).err
     )
     assert "no column 'u'" in run("metrics", "a.csv", "--weight", "u", code=3).err
 
@@ -840,6 +846,47 @@ def test_probabilities_beside_logits_stay_one_thing_with_them(run):
     run("apply", "p.json", "both.npz", "--as", "probs", "-o", "out.npz")
     with np.load("out.npz") as data:
         assert set(data) == {"probs"}
+
+
+@pytest.mark.parametrize("values", [["a", "b"], [1, 2], [{"k": 1}, {"k": 2}]])
+def test_a_column_that_only_has_the_name_of_probabilities_is_kept(run, values):
+    run("fit", VAL, "-o", "p.json")
+    given = pa.table({"logits": [[3.0, 1.0], [0.0, 2.0]], "probs": values, "row": [1, 2]})
+    pq.write_table(given, "a.parquet")
+    run("apply", "p.json", "a.parquet", "-o", "out.parquet")
+    found = pq.read_table("out.parquet")
+    assert found["probs"].to_pylist() == values
+    assert found["logits"].to_pylist() != given["logits"].to_pylist()
+    ran = run("apply", "p.json", "a.parquet", "--as", "probs", "-o", "out.parquet", code=3)
+    assert "'probs' is a column already, so the probabilities cannot be written under this name" in ran.err
+
+
+def test_probabilities_beside_logits_of_another_length_are_refused(run):
+    run("fit", VAL, "-o", "p.json")
+    given = pa.table({"logits": [[3.0, 1.0], [0.0, 2.0]], "probs": [[0.5, 0.5], [0.25]]})
+    pq.write_table(given, "a.parquet")
+    ran = run("apply", "p.json", "a.parquet", "-o", "out.parquet", code=3)
+    assert "'probs' has another number of values per row than the scores" in ran.err
+    assert not Path("out.parquet").exists()
+
+
+def test_another_matrix_is_never_taken_for_the_scores_of_a_table(run):
+    rng = np.random.default_rng(0)
+    run("fit", VAL, "-o", "p.json")
+    both = {"confidence": rng.uniform(0.5, 1.0, 60), "hits": rng.integers(0, 2, 60)}
+    np.savez("a.npz", **both, p=rng.normal(size=(60, 3)))
+    ran = run("apply", "p.json", "a.npz", "-o", "out.csv", code=3)
+    assert "'p' would become columns p_0, p_1, p_2, …, which are taken for scores" in ran.err
+    assert not Path("out.csv").exists()
+    run("apply", "p.json", "a.npz", "-o", "out.npz")
+    np.savez("b.npz", **both, probs_0=rng.normal(size=(60, 3)))
+    run("apply", "p.json", "b.npz", "-o", "out.csv")
+    first = pd.read_csv("out.csv")
+    run("apply", "p.json", "out.csv", "-o", "again.csv")
+    second = pd.read_csv("again.csv")
+    assert list(first) == ["confidence", "hits", "probs_0_0", "probs_0_1", "probs_0_2"]
+    assert not np.allclose(first["confidence"], second["confidence"])
+    assert first.drop(columns="confidence").equals(second.drop(columns="confidence"))
 
 
 def test_apply_keeps_log_odds_and_confidence_one_thing(run):

@@ -20,6 +20,8 @@ GATES = ("--fail-above", "--max-increase", "--gate")
 NOISE = re.compile(
     r"Traceback|Warning:|internal error|this is a bug|\.py:\d+|\bat 0x[0-9a-f]{6,}|terminate called|Error in sys"
 )
+ORC_VERSION = re.compile(r"^Warning: ORC file .*\n", re.MULTILINE)
+"""The ORC library itself writes this to the stream."""
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")
 
 
@@ -45,7 +47,7 @@ def judge(case: Case, ran: Ran) -> Iterator[Finding]:
     known = any(text in ran.err for text in refused) and ran.argv[2:3] and ran.argv[2] in case.files
     if ran.must_succeed and ran.code != 0 and not known:
         yield Finding("own output refused", f"{ran.argv[0]}: {_last(ran.err)}")
-    if found := NOISE.search(ran.err):
+    if found := NOISE.search(ORC_VERSION.sub("", ran.err)):
         yield Finding("noise on stderr", ran.err[max(0, found.start() - 100) : found.end() + 200].strip())
     if found := CONTROL.search(ran.err):
         yield Finding("control characters on stderr", repr(ran.err[max(0, found.start() - 60) : found.end() + 20]))
@@ -136,7 +138,8 @@ def _kept(case: Case, ran: Ran) -> Iterator[Finding]:
     before, after = ran.before.get(inputs[0]), ran.after.get(target)
     if before is None or after is None:
         return
-    name = target if "." in target else inputs[0]  # without a suffix, the output has the format of the input
+    # Without a suffix, the output has the format of the input, and is not packed.
+    name = target if "." in target else inputs[0].removesuffix(".gz")
     for text in differences(inputs[0], before, name, after, "--skip-missing" in ran.argv):
         yield Finding("not preserved", f"{_suffix(inputs[0])} to {_suffix(target)}: {text}")
 

@@ -94,6 +94,11 @@ class Writer:
         self.close()
 
 
+def column_of_matrix(name: str, k: int) -> str:
+    """The name of a column of a matrix in a table: `prob_0` for the first one of `probs`."""
+    return f"{name.removesuffix('s')}_{k}"
+
+
 def spread_matrices(columns: Mapping[str, Any], lists: bool = False, keyed: str | None = None) -> dict[str, Any]:
     """Matrices as one column per class: `probs` becomes prob_0, prob_1, …; with `lists`, lists of one length too.
 
@@ -128,9 +133,8 @@ def spread_matrices(columns: Mapping[str, Any], lists: bool = False, keyed: str 
                 raise DataError(
                     f"'{name}' has no columns, which a table cannot hold", "leave it out, or write npz: -o out.npz"
                 )
-            stem = name.removesuffix("s")
             for k in range(values.shape[1]):
-                add(f"{stem}_{k}", values[:, k], name)
+                add(column_of_matrix(name, k), values[:, k], name)
         else:
             add(name, values, name)
     return out
