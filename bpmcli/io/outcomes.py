@@ -130,8 +130,7 @@ def _numbers_in(values: Categorical) -> Array:
     return found
 
 
-LARGEST_WEIGHT = 1e290
-"""The sum of the weights of all rows must be finite."""
+LARGEST_WEIGHT = 1e290  # so that the sum of all weights is finite
 
 
 def weights_of(batch: ColumnBatch, name: str) -> Floats:

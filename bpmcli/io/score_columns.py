@@ -105,7 +105,11 @@ def with_new_scores(
     # Probabilities beside the logits are replaced too, so that both agree.
     beside = {_as_probs(name, layout, i): i for name, i in place.items()} if layout.kind == "logits" else {}
     lists = known[layout.scores[0]].width is not None
-    beside = {name: i for name, i in beside.items() if name in known and _holds_numbers(known[name], lists)}
+    beside = {name: i for name, i in beside.items() if name in columns and _holds_numbers(known[name], lists)}
+    taken = [name for name in renamed.values() if name in known and name not in place and name not in beside]
+    if taken:
+        said = f"'{taken[0]}' is a column already, so the probabilities cannot be written under this name"
+        raise DataError(said, "rename that column, or leave out --as probs")
     out: dict[str, Any] = {}
     for name, info in known.items():
         if name in place:
@@ -119,9 +123,6 @@ def with_new_scores(
         elif name in beside and not to_probs:
             out[name] = fresh[:, beside[name]] if len(place) > 1 else _beside(name, columns[name], first, fresh)
         elif name in columns and name not in beside:
-            if name in renamed.values():
-                said = f"'{name}' is a column already, so the probabilities cannot be written under this name"
-                raise DataError(said, "rename that column, or leave out --as probs")
             out[name] = columns[name]
     return out
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import remembered
-from conftest import ROOT, SAMPLE_DATA, untraced
+from conftest import ROOT, SAMPLE_DATA, arrays, untraced
 
 from bpmcli import __version__
 from bpmcli.core.metrics import METRICS, everyday_metrics
@@ -859,6 +859,16 @@ def test_a_column_that_only_has_the_name_of_probabilities_is_kept(run, values):
     assert found["logits"].to_pylist() != given["logits"].to_pylist()
     ran = run("apply", "p.json", "a.parquet", "--as", "probs", "-o", "out.parquet", code=3)
     assert "'probs' is a column already, so the probabilities cannot be written under this name" in ran.err
+
+
+def test_an_array_of_the_file_that_only_has_the_name_of_probabilities_is_kept(run):
+    run("fit", VAL, "-o", "p.json")
+    np.savez("a.npz", logits=[[3.0, 1.0], [0.0, 2.0]], probs=np.full((5, 2), 0.5))
+    run("apply", "p.json", "a.npz", "-o", "out.npz")
+    assert arrays("out.npz")["probs"].tolist() == [[0.5, 0.5]] * 5
+    ran = run("apply", "p.json", "a.npz", "--as", "probs", "-o", "again.npz", code=3)
+    assert "'probs' is a column already" in ran.err
+    assert not Path("again.npz").exists()
 
 
 def test_probabilities_beside_logits_of_another_length_are_refused(run):
