@@ -40,7 +40,8 @@ def at_row_temperature(logits: Floats, predictions: Ints, g: Floats, miss: Float
     for start in range(0, logits.shape[0], step):
         rows = slice(start, min(start + step, logits.shape[0]))
         top = logits[np.arange(rows.start, rows.stop), predictions[rows]]
-        gaps = np.subtract(logits[rows], top[:, None], out=out[rows])
+        with np.errstate(over="ignore"):  # masked classes have the smallest finite number
+            gaps = np.subtract(logits[rows], top[:, None], out=out[rows])
         np.maximum(gaps, -LOG_ODDS_LIMIT, out=gaps)
         beta = _rough_sharpness(gaps, predictions[rows], target[rows])
         gaps *= _sharpness(gaps, target[rows], beta)[:, None]

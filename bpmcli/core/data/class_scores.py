@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 BLOCK_VALUES = 1 << 22
 """The number of log-probabilities that are held at once for a block of classes: 32 MB."""
 
+LEAST_LOG = -1e30
+"""Smaller log-probabilities are those of a probability of 0: such logits mask a class (−3.4e38 in float32)."""
+
 
 class ClassScores(Record):
     """N×K logits or probabilities in parts of consecutive rows. A part with fewer columns lacks the last classes."""
@@ -73,7 +76,7 @@ class ClassScores(Record):
             for first in range(0, len(part), step):
                 found = self._logs(part[first : first + step])
                 for norm in _log_norms(found):
-                    found -= norm[:, None]
+                    _normalise(found, norm[:, None])
                 if found.shape[1] < k:
                     found = np.pad(found, ((0, 0), (0, k - found.shape[1])), constant_values=-np.inf)
                 yield slice(start + first, start + first + len(found)), found
@@ -88,7 +91,7 @@ class ClassScores(Record):
                 known = self._logs(part[:, first:last]).T
                 block[: len(known), start : start + len(part)] = known
             for norm in self._log_norms:
-                block -= norm
+                _normalise(block, norm)
             yield from enumerate(block, first)
 
     def log_odds(self) -> Iterator[tuple[int, Floats]]:
@@ -130,6 +133,14 @@ class ClassScores(Record):
             with np.errstate(divide="ignore"):
                 np.log(found, out=found)
         return found
+
+
+def _normalise(logits: Floats, norm: Floats) -> None:
+    """Subtracts a norm in place. Masked classes get a probability of 0."""
+    with np.errstate(over="ignore"):
+        logits -= norm
+    if logits.min(initial=0.0) < LEAST_LOG:
+        logits[logits < LEAST_LOG] = -np.inf
 
 
 def _log_norms(logits: Floats) -> tuple[Floats, Floats]:

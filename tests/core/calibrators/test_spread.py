@@ -167,3 +167,12 @@ def test_nothing_to_learn_is_in_proportion() -> None:
     assert fit_spread(rows_of(rows.logits, rows.predictions)) == Spread(1.0, 0.0)
     assert fit_spread(rows_of(rows.logits[:, :2], rows.hits.astype(int))) == Spread(1.0, 0.0)
     assert fit_spread(Rows(rows.log_odds, rows.hits)) is None
+
+
+def test_the_largest_and_the_smallest_number_may_be_logits():
+    """As masks of classes. Their difference is infinite, which must not warn."""
+    largest = np.finfo(np.float64).max
+    z = np.array([[largest, 1.0, -largest], [1.0, 0.0, -largest]])
+    found = at_row_temperature(z, np.zeros(2, dtype=int), np.array([0.8, 0.6]), np.array([0.2, 0.4]))
+    assert found[:, 0] == pytest.approx([0.8, 0.6])
+    assert np.isfinite(found).all()

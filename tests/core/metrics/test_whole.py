@@ -351,3 +351,15 @@ def test_equal_classes_have_no_spread_that_is_negative():
     with np.errstate(invalid="raise"):
         found = distribution_test(rows, 99)
     assert 0.01 <= found.canonical <= 1.0
+
+
+@pytest.mark.parametrize("mask", [float(np.finfo(np.float32).min), -1e200, float(np.finfo(np.float64).min)])
+def test_a_masked_class_has_a_probability_of_0(mask):
+    """Masked logits are the smallest finite number: their losses would be as large, and their sum infinite."""
+    logits, labels = np.arange(12.0).reshape(4, 3) % 5, np.array([0, 1, 2, 2])
+    logits[:, 2] = mask
+    rows = rows_of(logits, labels)
+    known = -log_softmax(logits[:2, :2])[[0, 1], [0, 1]]
+    assert METRICS["nll-all"].compute(rows, MetricOptions()).value == pytest.approx((known.sum() + 2 * IMPOSSIBLE) / 4)
+    for k, log_p in rows.scores.classes():
+        assert np.isneginf(log_p).all() == (k == 2)
