@@ -74,20 +74,23 @@ def shape_values(shape: str, theta: Floats, log_s: Floats, log_q: Floats) -> Pai
     return clipped_sigmoid_pair(low + high + theta[..., 2, None])
 
 
-def shape_with_derivatives(shape: str, theta: Floats, log_s: Floats, log_q: Floats) -> tuple[Floats, Floats, Floats]:
-    """The same, and ∂h/∂(u, d, c)."""
+def shape_with_derivatives(shape: str, theta: Floats, log_s: Floats, log_q: Floats, slopes: Floats) -> Pair:
+    """The same; ∂h/∂(u, d, c) are written to the three arrays in `slopes`."""
     if shape in ("power", "flip"):
         near, far, exponent = _one_sided(shape, theta, log_s, log_q)
-        change = near * exponent
-        zero = np.zeros_like(change)
+        np.multiply(near, exponent, out=slopes[0])
+        slopes[1:] = 0.0
         if shape == "power":
-            return near, far, np.stack([change, zero, zero], axis=-2)
-        return far, near, np.stack([-change, zero, zero], axis=-2)
+            return near, far
+        np.negative(slopes[0], out=slopes[0])
+        return far, near
     low, high = _two_sides(shape, theta, log_s, log_q)
     eta = low + high
     g, miss = clipped_sigmoid_pair(eta + theta[..., 2, None])
-    slope = g * miss
-    return g, miss, np.stack([slope * eta, slope * (low - high) / 2, slope], axis=-2)
+    slope = np.multiply(g, miss, out=slopes[2])
+    np.multiply(slope, eta, out=slopes[0])
+    slopes[1] = slope * (low - high) / 2
+    return g, miss
 
 
 def _one_sided(shape: str, theta: Floats, log_s: Floats, log_q: Floats) -> tuple[Floats, Floats, Floats]:
