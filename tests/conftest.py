@@ -33,16 +33,16 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     _build_commands_once()
-    with suppress(
-        ImportError, AttributeError
-    ):  # benchmarks/findings_on.py runs tests on versions without some of these
-        import remembered
-
-        remembered.results_of_commands()
 
 
 def pytest_collection_finish() -> None:
     """Python searches for unused objects more rarely, and not among the modules and tests, which stay until the end."""
+    # benchmarks/findings_on.py runs tests on versions without some of these; test_project.py says if one is missing here.
+    with suppress(ImportError, AttributeError):
+        import remembered
+
+        remembered.results_of_commands()
+
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 10)

@@ -10,6 +10,7 @@ import sys
 import tarfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import ROOT, SAMPLE_DATA
 
@@ -132,6 +133,20 @@ def test_nothing_of_one_machine_is_committed():
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
         assert not re.search(r"/work/|/tmp/venv|/root/|pypi\.org|files\.pythonhosted", text), name
+
+
+def test_the_tests_remember_what_commands_compute(run, logits):
+    """A function that has moved would be computed again for every test, and nothing but the time would show it."""
+    import remembered
+
+    np.savez("rows.npz", logits=logits[0][:60], labels=logits[1][:60])
+    remembered.forget()
+    run("metrics", "rows.npz", "--interval", 0.9, "--classwise")
+    run("report", "rows.npz", "-o", "page.html")
+    run("fit", "rows.npz", "--classwise", "--min-group", 5, "-o", "p.json")
+    run("fit", "rows.npz", "-o", "p.json")
+    assert {name for name, known in remembered.KNOWN.items() if not known} <= {"_chance"}  # only of noisy rows
+    assert "held_out" in remembered.KNOWN  # the last
 
 
 @pytest.mark.parametrize(("command", "most"), [("metrics", 12), ("fit", 14), ("apply", 11)])
