@@ -80,7 +80,7 @@ def results_of_commands() -> None:
     remember("measure", measure, copy=lambda found: type(found)(found))
     remember("metric_intervals", intervals, given=("BLOCK",), copy=dict)
     remember("fit_averaged", reliability, averaged)
-    remember("reliability", reliability)
+    remember("reliability", reliability, given=("DRAWS",))
     remember("distribution_test", canonical, class_check, given=("CHUNK", "MOST_SUMS"))
     remember("fit_calibrator", fit, grouped)
     remember("fit_groups", fit, grouped)
