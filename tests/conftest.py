@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import re
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -68,6 +70,24 @@ class Ran:
 
     def __str__(self) -> str:
         return f"exit code {self.code}\n--- stdout\n{self.out}\n--- stderr\n{self.err}"
+
+
+FOLDERS = count()
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An empty directory, which is removed unless the test fails.
+
+    The fixture of pytest also replaces a link before every test, and it leaves thousands of directories to later runs.
+    """
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    folder = tmp_path_factory.getbasetemp() / f"{name}-{next(FOLDERS)}"
+    folder.mkdir()
+    failed = request.session.testsfailed
+    yield folder
+    if request.session.testsfailed == failed:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
