@@ -163,6 +163,7 @@ class BendBatch(ComponentBatch):
 
     def __init__(self, cells: Cells, prior: Prior) -> None:
         self.knots = knots_of(cells.log_odds, cells.mass)
+        self.anchor, self.shares = anchor_of(self.knots), segment_shares(self.knots)[:, None]
         self.place(cells.log_odds)
         self.kinds = [("bends", end) for end in BEND_ENDS] * len(prior.bends)
         self.ends = Ends([end for _, end in self.kinds], prior)
@@ -183,19 +184,18 @@ class BendBatch(ComponentBatch):
         """Where the fit begins: all slopes equal, taken from the fitted `slope+shift` with the same end."""
         rows = [formulas.kinds.index(("slope+shift", end)) for _, end in self.kinds]
         u, _, c, k = theta[rows].T
-        slope, anchor = np.exp(u), anchor_of(self.knots)
-        slopes = np.repeat(slope[:, None], self.knots.size + 1, axis=1)
-        return np.column_stack([c + (slope - 1.0) * anchor, slopes, k])
+        slopes = np.repeat(np.exp(u)[:, None], self.knots.size + 1, axis=1)
+        return np.column_stack([c + (slopes[:, 0] - 1.0) * self.anchor, slopes, k])
 
     def place(self, log_odds: Floats) -> None:
         x, self.beyond = near_knots(log_odds, self.knots)
         self.ramps = ramps(x, self.knots).T
-        self.reach = self.ramps + segment_shares(self.knots)[:, None] * self.beyond
+        self.reach = self.ramps + self.shares * self.beyond
 
     def evaluate(self, theta: Floats) -> Evaluated:
         slopes = outside_up(theta[:, 1:-1])
-        bent = slopes @ self.ramps + theta[:, :1] + anchor_of(self.knots)
-        h, miss = clipped_sigmoid_pair(bent + slope_beyond(slopes, self.knots) * self.beyond)
+        bent = slopes @ self.ramps + theta[:, :1] + self.anchor
+        h, miss = clipped_sigmoid_pair(bent + slope_beyond(slopes, self.shares) * self.beyond)
         jacobian = np.empty((*theta.shape, h.shape[1]))
         rate = np.multiply(h, miss, out=jacobian[:, 0])
         by_slope = np.multiply(rate[:, None], self.reach, out=jacobian[:, 1:-1])

@@ -62,7 +62,7 @@ class Prior(Record):
 
 def clipped_sigmoid_pair(eta: Floats) -> Pair:
     """(σ(η), 1 − σ(η)) with η clipped to ±ETA_LIMIT, so that both can be divided by."""
-    return sigmoid_pair(np.clip(eta, -ETA_LIMIT, ETA_LIMIT))
+    return sigmoid_pair(np.minimum(np.maximum(eta, -ETA_LIMIT), ETA_LIMIT))
 
 
 def shape_values(shape: str, theta: Floats, log_s: Floats, log_q: Floats) -> Pair:
@@ -186,7 +186,7 @@ def bent(theta: Floats, knots: Floats, log_odds: Floats) -> Floats:
     segment = np.searchsorted(knots, x)
     left = np.maximum(segment - 1, 0)
     eta: Floats = heights[..., left] + slopes[..., segment] * (x - knots[left])
-    return eta + slope_beyond(slopes, knots) * beyond
+    return eta + slope_beyond(slopes, segment_shares(knots)[:, None]) * beyond
 
 
 def near_knots(log_odds: Floats, knots: Floats) -> tuple[Floats, Floats]:
@@ -204,9 +204,9 @@ def segment_shares(knots: Floats) -> Floats:
     return found
 
 
-def slope_beyond(slopes: Floats, knots: Floats) -> Floats:
-    """The mean slope over the rows, or 0 if that is negative."""
-    found: Floats = np.maximum(slopes @ segment_shares(knots)[:, None], 0.0)
+def slope_beyond(slopes: Floats, shares: Floats) -> Floats:
+    """The mean slope over the rows, or 0 if that is negative; `shares` are those of the segments, in one column."""
+    found: Floats = np.maximum(slopes @ shares, 0.0)
     return found
 
 
