@@ -20,6 +20,8 @@ random walk around 1 and may become negative, which `curve` corrects; it is free
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from bpmcli.core.curves.families import Pair, log_complement, log_confidence
@@ -118,17 +120,13 @@ def logarithms(log_odds: Floats) -> Pair:
     return log_confidence(log_odds), -log_complement(log_odds)
 
 
-def evaluate_shape(
-    shape: str, end: str, theta: Floats, knots: Floats, log_odds: Floats, logs: Pair | None = None
-) -> Pair:
-    """(g, 1 − g) for θ of shape (…, d), at every log-odds. Callers that evaluate several shapes pass `logarithms`."""
+def evaluate_shape(shape: str, theta: Floats, knots: Floats, log_odds: Floats, logs: Pair) -> Pair:
+    """(h, 1 − h) for θ of shape (…, d), at every log-odds; `logs` are their `logarithms`."""
     if shape == "bends":
-        h, miss = clipped_sigmoid_pair(bent(theta[..., : knots.size + 2], knots, log_odds))
-    elif shape == "identity":
-        h, miss = clipped_sigmoid_pair(np.broadcast_to(log_odds, (*theta.shape[:-1], log_odds.size)))
-    else:
-        h, miss = shape_values(shape, theta, *(logs or logarithms(log_odds)))
-    return _with_end(end, h, miss, theta[..., -1:])
+        return clipped_sigmoid_pair(bent(theta[..., : knots.size + 2], knots, log_odds))
+    if shape == "identity":
+        return clipped_sigmoid_pair(np.broadcast_to(log_odds, (*theta.shape[:-1], log_odds.size)))
+    return shape_values(shape, theta, *logs)
 
 
 class Component(Record):
@@ -140,9 +138,9 @@ class Component(Record):
     """u, d, c, k; for `bends`: shift, slopes, and k if there is a ceiling."""
     knots: tuple[float, ...] = ()
 
-    def __call__(self, log_odds: Floats, logs: Pair | None = None) -> Pair:
+    def __call__(self, log_odds: Floats) -> Pair:
         """(g, 1 − g)."""
-        return evaluate_shape(self.shape, self.end, np.array(self.theta), np.array(self.knots), log_odds, logs)
+        return evaluate_components((self,), log_odds)[0]
 
     @property
     def falls(self) -> bool:
@@ -153,6 +151,20 @@ class Component(Record):
     def slopes(self) -> Floats:
         """The slopes of `bends`, from below the first knot to above the last."""
         return outside_up(np.array(self.theta[1 : len(self.knots) + 2]))
+
+
+def evaluate_components(components: Sequence[Component], log_odds: Floats) -> list[Pair]:
+    """(g, 1 − g) of every component. Components that differ in θ and end only are evaluated together."""
+    alike: dict[tuple[str, tuple[float, ...]], list[int]] = {}
+    for i, component in enumerate(components):
+        alike.setdefault((component.shape, component.knots), []).append(i)
+    found, logs = {}, logarithms(log_odds)
+    for (shape, knots), numbers in alike.items():
+        size = len(knots) + 2 if shape == "bends" else 4  # without the ceiling, which not all `bends` have
+        theta = np.array([components[i].theta[:size] for i in numbers])
+        for i, h, miss in zip(numbers, *evaluate_shape(shape, theta, np.array(knots), log_odds, logs), strict=True):
+            found[i] = _with_end(components[i].end, h, miss, np.array(components[i].theta[-1:]))
+    return [found[i] for i in range(len(components))]
 
 
 # The shape `bends`: θ holds the shift c, then the slopes from below the first knot to above the last.
@@ -182,11 +194,13 @@ def bent(theta: Floats, knots: Floats, log_odds: Floats) -> Floats:
     """η at every log-odds, for θ of shape (…, d)."""
     x, beyond = near_knots(log_odds, knots)
     slopes = outside_up(theta[..., 1:])
-    heights = anchor_of(knots) + theta[..., :1] + slopes @ ramps(knots, knots).T
+    # Row by row, so that a component has the same bits alone and among others.
+    rises = (slopes[..., None, :] @ ramps(knots, knots).T)[..., 0, :]
+    heights = anchor_of(knots) + theta[..., :1] + rises
     segment = np.searchsorted(knots, x)
     left = np.maximum(segment - 1, 0)
     eta: Floats = heights[..., left] + slopes[..., segment] * (x - knots[left])
-    return eta + slope_beyond(slopes, segment_shares(knots)[:, None]) * beyond
+    return eta + slope_beyond(slopes[..., None, :], segment_shares(knots)[:, None])[..., 0] * beyond
 
 
 def near_knots(log_odds: Floats, knots: Floats) -> tuple[Floats, Floats]:
