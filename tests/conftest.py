@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import re
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -33,16 +35,16 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     _build_commands_once()
-    with suppress(
-        ImportError, AttributeError
-    ):  # benchmarks/findings_on.py runs tests on versions without some of these
-        import remembered
-
-        remembered.results_of_commands()
 
 
 def pytest_collection_finish() -> None:
     """Python searches for unused objects more rarely, and not among the modules and tests, which stay until the end."""
+    # benchmarks/findings_on.py runs tests on versions without some of these; test_project.py says if one is missing here.
+    with suppress(ImportError, AttributeError):
+        import remembered
+
+        remembered.results_of_commands()
+
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 10)
@@ -68,6 +70,24 @@ class Ran:
 
     def __str__(self) -> str:
         return f"exit code {self.code}\n--- stdout\n{self.out}\n--- stderr\n{self.err}"
+
+
+FOLDERS = count()
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An empty directory, which is removed unless the test fails.
+
+    The fixture of pytest also replaces a link before every test, and it leaves thousands of directories to later runs.
+    """
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    folder = tmp_path_factory.getbasetemp() / f"{name}-{next(FOLDERS)}"
+    folder.mkdir()
+    failed = request.session.testsfailed
+    yield folder
+    if request.session.testsfailed == failed:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 """Results that commands compute again and again from the same rows, computed once in every test process.
 
-Most tests run commands on the same few files, and are about one word or one number of the output. Only the modules that
-ask for a result remember it: tests of `verdict`, `fit_calibrator` or `measure` itself import the function, which is left
-as it is. Results are remembered by the content of all arguments, so other rows or options are computed anew.
+Most tests run commands on the same few files, and are about one word or one number of the output. Only modules of the
+program remember results: tests of `verdict`, `fit_calibrator` or `measure` itself have imported the function before, and
+that is left as it is. Results are remembered by the content of all arguments, so other rows or options are computed anew.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from bpmcli.core.data.rows import SummarisedRows
 from bpmcli.record import Record
 
-KNOWN: list[dict[Any, Any]] = []
+KNOWN: dict[str, dict[Any, Any]] = {}
 """What is remembered, function by function."""
 
 
@@ -27,8 +27,7 @@ def remember(
 ) -> None:
     """Replaces a function in the modules that call it. `given` names what else its result depends on: constants of the
     first module, which tests change. `copy` is for results that the caller changes."""
-    compute, known = getattr(modules[0], name), dict[Any, Any]()
-    KNOWN.append(known)
+    compute, known = getattr(modules[0], name), KNOWN.setdefault(name, {})
 
     def remembered(*arguments: Any, **named: Any) -> Any:
         constants = [getattr(modules[0], constant) for constant in given]
@@ -44,7 +43,7 @@ def remember(
 
 def forget() -> None:
     """Everything is computed again. For tests that run the same command twice and compare."""
-    for known in KNOWN:
+    for known in KNOWN.values():
         known.clear()
 
 
@@ -68,15 +67,21 @@ def content(value: Any) -> Any:
 
 
 def results_of_commands() -> None:
-    from bpmcli.core.compare import before_after, cross_validation
+    """To be called when all tests are imported: those of one of these functions keep the function itself."""
+    from bpmcli.core.calibrators import averaged, grouped
+    from bpmcli.core.compare import before_after
     from bpmcli.core.curves.averaged import tce
-    from bpmcli.core.metrics import disagreement
+    from bpmcli.core.metrics import canonical, class_check, disagreement, intervals, reliability
     from bpmcli.tasks import fit, measure, report
 
     remember("verdict", disagreement, before_after, report)
     remember("fit_mixture", tce)
     remember("_chance", disagreement)
     remember("measure", measure, copy=lambda found: type(found)(found))
-    remember("fit_calibrator", fit, cross_validation)
-    remember("fit_groups", fit, cross_validation)
+    remember("metric_intervals", intervals, given=("BLOCK",), copy=dict)
+    remember("fit_averaged", reliability, averaged)
+    remember("reliability", reliability, given=("DRAWS",))
+    remember("distribution_test", canonical, class_check, given=("CHUNK", "MOST_SUMS"))
+    remember("fit_calibrator", fit, grouped)
+    remember("fit_groups", fit, grouped)
     remember("held_out", before_after, given=("FOLDS", "FEW_VALUES", "MOST_VALUES"))

@@ -15,7 +15,8 @@ import pytest
 from bpmcli import plots
 from bpmcli.cli import pictures
 from bpmcli.core.calibrators import METHODS, FitOptions
-from bpmcli.core.metrics import MetricOptions
+from bpmcli.core.compare import before_after
+from bpmcli.core.metrics import MetricOptions, reliability
 from bpmcli.errors import UsageError
 from bpmcli.io.layout import InputOptions
 from bpmcli.io.paths import Input
@@ -87,8 +88,10 @@ KINDS: dict[str, Callable[[Run, str], None]] = {
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fewer dots per inch: the layout is the same."""
+    """Fewer dots per inch, bands from fewer draws and no advice on other methods: the layout is the same."""
     monkeypatch.setitem(plots.STYLE, "savefig.dpi", 50)
+    monkeypatch.setattr(reliability, "DRAWS", 100)
+    monkeypatch.setattr(before_after, "ALTERNATIVES", ())
 
 
 @pytest.fixture
@@ -249,9 +252,9 @@ def _labels(axes: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("method", ["bpm", "temperature"])
-def test_panels_of_fits_have_common_axes_and_all_their_rows(run: Run, saved: list[Any], method: str) -> None:
+def test_panels_of_fits_have_common_axes_and_all_their_rows(run: Run, drawn: list[Any], method: str) -> None:
     _fitted("f.png", method)
-    panels = saved[0].axes
+    panels = drawn[0].axes
     tops, belows = ([a for a in panels if a.get_ylabel() in words] for words in (("accuracy",), ("% of rows",)))
     assert len(tops) == len(belows) == (2 if method == "bpm" else 4)
     assert len({_labels(axes) for axes in tops}) == 1
@@ -259,10 +262,10 @@ def test_panels_of_fits_have_common_axes_and_all_their_rows(run: Run, saved: lis
         assert sum(bar.get_height() for bar in below.patches) == pytest.approx(100)
 
 
-def test_before_and_after_are_drawn_with_the_figures_of_the_fit(run: Run, saved: list[Any]) -> None:
+def test_before_and_after_are_drawn_with_the_figures_of_the_fit(run: Run, drawn: list[Any]) -> None:
     run("fit", FILES[0], "--method", "temperature", "-o", "p.json", "--plot", "f.png")
     said = json.loads(Path("p.json").read_text())["validation"]
-    before, after = (axes.get_title().splitlines() for axes in saved[0].axes[:2])
+    before, after = (axes.get_title().splitlines() for axes in drawn[0].axes[:2])
     assert before[0] == "digits_test.npz: before"
     assert after[0] == "digits_test.npz: temperature"
     assert after[-1] == "(5-fold cross-validation)"
@@ -271,20 +274,20 @@ def test_before_and_after_are_drawn_with_the_figures_of_the_fit(run: Run, saved:
         assert lines[2].startswith(f"tce {said[key]['tce']:.4f} ({said[key]['low']:.4f} to ")
 
 
-def test_no_rows_are_shown_beyond_the_highest_confidence(run: Run, saved: list[Any]) -> None:
+def test_no_rows_are_shown_beyond_the_highest_confidence(run: Run, drawn: list[Any]) -> None:
     """Where panels of both kinds share a log-odds axis, the rows of a linear one end with its rows."""
     Path("low.csv").write_text("confidence,hit\n" + "0.7,1\n" * 30 + "0.999,0\n" * 20)
     for name in ("a.csv", "b.csv"):
         Path(name).write_text("confidence,hit\n" + "0.99999,1\n" * 50 + "0.99,0\n" * 2)
     _reliability("r.png", ["low.csv", "a.csv", "b.csv"])
-    below = saved[0].axes[3]
+    below = drawn[0].axes[3]
     ticks = dict(zip((label.get_text() for label in below.get_xticklabels()), below.get_xticks(), strict=True))
     beyond = [bar.get_height() for bar in below.patches if bar.get_x() > ticks["0.999"]]
     assert len(beyond) > 5
     assert sum(beyond) == 0
 
 
-def test_the_parts_of_the_brier_score_are_in_the_free_corner(run: Run, saved: list[Any]) -> None:
+def test_the_parts_of_the_brier_score_are_in_the_free_corner(run: Run, drawn: list[Any]) -> None:
     run(
         "metrics", FILES[1], "--plot", "a.png", "--axis", "log-odds"
     )  # over-confident: the curve runs below the diagonal
@@ -293,7 +296,7 @@ def test_the_parts_of_the_brier_score_are_in_the_free_corner(run: Run, saved: li
         "metrics"
     ]
     brier, mcb, dsc, unc = (found["value"] for found in measured.values())
-    (over,), (under,) = (figure.axes[0].texts for figure in saved)
+    (over,), (under,) = (figure.axes[0].texts for figure in drawn)
     assert over.get_text() == (
         f"Brier score {brier:.4f}\n= miscalibration {mcb:.4f}\n− discrimination {dsc:.4f}\n+ uncertainty {unc:.4f}"
     )

@@ -99,6 +99,27 @@ def test_some_members_are_what_they_are_among_all(batch: type[FormulaBatch] | ty
         assert np.array_equal(part.bend(theta[rows]), components.bend(theta)[rows])
 
 
+@pytest.mark.parametrize("batch", [FormulaBatch, BendBatch])
+def test_values_are_those_of_the_curves_and_derivatives_are_theirs(
+    batch: type[FormulaBatch] | type[BendBatch],
+) -> None:
+    components, x = batch(cells_for_fit(drawn("D3", 1000)), Prior()), np.linspace(-15, 15, 61)
+    components.place(x)
+    theta = components.mean + np.random.default_rng(0).normal(0, 0.2, components.mean.shape)
+    if isinstance(components, FormulaBatch):
+        theta *= components.free
+    else:
+        theta[::2, [1, -2]] = -0.5  # slopes outside the rows count as 0, so that nothing depends on them
+    g, miss, jacobian = components.evaluate(theta)
+    for i, curve in enumerate(components.components(theta)):
+        assert g[i] == pytest.approx(curve(x)[0], rel=1e-9)
+        assert miss[i] == pytest.approx(curve(x)[1], rel=1e-9)
+    for slot in range(theta.shape[1]):
+        step = 1e-6 * (np.arange(theta.shape[1]) == slot)
+        change = (components.evaluate(theta + step)[0] - components.evaluate(theta - step)[0]) / 2e-6
+        assert jacobian[:, slot] == pytest.approx(change * used(components, slot), abs=1e-7), slot
+
+
 def test_bends_find_a_steep_step() -> None:
     # From 0.2 to 0.9 within 0.2 in log-odds: slopes beyond any fixed box.
     x = np.linspace(0.5, 2.5, 20_000)

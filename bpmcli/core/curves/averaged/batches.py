@@ -97,13 +97,13 @@ class Ends:
         part.ceiling, part.floor = self.ceiling[rows], self.floor[rows]
         return part
 
-    def apply(self, h: Floats, miss: Floats, slopes: Floats, k: Floats) -> Evaluated:
-        """g from h; ∂g/∂k is appended to the derivatives of h."""
+    def apply(self, h: Floats, miss: Floats, jacobian: Floats, k: Floats) -> Evaluated:
+        """g from h. The derivatives in `jacobian` become those of g, in place; the last one is set to ∂g/∂k."""
         keep, drop = clipped_sigmoid_pair(k[:, None])
         ended = self.ceiling + self.floor
         keep, drop = np.where(ended, keep, 1.0), drop * ended
-        by_end = keep * drop * (self.ceiling * h - self.floor * miss)
-        jacobian = np.concatenate([slopes * keep[:, :, None], by_end[:, None]], axis=1)
+        jacobian[:, :-1] *= keep[:, :, None]
+        jacobian[:, -1] = keep * drop * (self.ceiling * h - self.floor * miss)
         return keep * h + drop * self.floor, keep * miss + drop * self.ceiling, jacobian
 
 
@@ -136,14 +136,16 @@ class FormulaBatch(ComponentBatch):
         # The first four shapes are `beta` with some parameters held at zero.
         bases = SHAPES[3:]
         own = [max(SHAPES.index(shape) - 3, 0) for shape, _ in self.kinds]
-        cuts = np.searchsorted(own, np.arange(1, len(bases)))
-        parts = [
-            shape_with_derivatives(shape, rows, self.log_s, self.log_q)
-            for shape, rows in zip(bases, np.split(theta, cuts), strict=True)
-        ]
-        h, miss, slopes = (np.concatenate(values) for values in zip(*parts, strict=True))
-        g, below, jacobian = self.ends.apply(h, miss, slopes, theta[:, 3])
-        return g, below, jacobian * self.free[:, :, None]
+        cuts = [*np.searchsorted(own, np.arange(len(bases))).tolist(), len(own)]
+        h, miss = np.empty((2, len(own), self.log_s.size))
+        jacobian = np.empty((*theta.shape, self.log_s.size))
+        for shape, first, last in zip(bases, cuts[:-1], cuts[1:], strict=True):
+            rows = slice(first, last)
+            slopes = jacobian[rows, :3].swapaxes(0, 1)
+            h[rows], miss[rows] = shape_with_derivatives(shape, theta[rows], self.log_s, self.log_q, slopes)
+        g, below, jacobian = self.ends.apply(h, miss, jacobian, theta[:, 3])
+        jacobian *= self.free[:, :, None]
+        return g, below, jacobian
 
     def bend(self, theta: Floats) -> Floats:
         out = np.zeros_like(theta)
@@ -161,6 +163,7 @@ class BendBatch(ComponentBatch):
 
     def __init__(self, cells: Cells, prior: Prior) -> None:
         self.knots = knots_of(cells.log_odds, cells.mass)
+        self.anchor, self.shares = anchor_of(self.knots), segment_shares(self.knots)[:, None]
         self.place(cells.log_odds)
         self.kinds = [("bends", end) for end in BEND_ENDS] * len(prior.bends)
         self.ends = Ends([end for _, end in self.kinds], prior)
@@ -181,22 +184,24 @@ class BendBatch(ComponentBatch):
         """Where the fit begins: all slopes equal, taken from the fitted `slope+shift` with the same end."""
         rows = [formulas.kinds.index(("slope+shift", end)) for _, end in self.kinds]
         u, _, c, k = theta[rows].T
-        slope, anchor = np.exp(u), anchor_of(self.knots)
-        slopes = np.repeat(slope[:, None], self.knots.size + 1, axis=1)
-        return np.column_stack([c + (slope - 1.0) * anchor, slopes, k])
+        slopes = np.repeat(np.exp(u)[:, None], self.knots.size + 1, axis=1)
+        return np.column_stack([c + (slopes[:, 0] - 1.0) * self.anchor, slopes, k])
 
     def place(self, log_odds: Floats) -> None:
         x, self.beyond = near_knots(log_odds, self.knots)
         self.ramps = ramps(x, self.knots).T
-        self.reach = self.ramps + segment_shares(self.knots)[:, None] * self.beyond
+        self.reach = self.ramps + self.shares * self.beyond
 
     def evaluate(self, theta: Floats) -> Evaluated:
         slopes = outside_up(theta[:, 1:-1])
-        bent = slopes @ self.ramps + theta[:, :1] + anchor_of(self.knots)
-        h, miss = clipped_sigmoid_pair(bent + slope_beyond(slopes, self.knots) * self.beyond)
-        rate = (h * miss)[:, None]
-        by_slope = rate * self.reach * (slopes == theta[:, 1:-1])[:, :, None]
-        return self.ends.apply(h, miss, np.concatenate([rate, by_slope], axis=1), theta[:, -1])
+        bent = slopes @ self.ramps + theta[:, :1] + self.anchor
+        h, miss = clipped_sigmoid_pair(bent + slope_beyond(slopes, self.shares) * self.beyond)
+        jacobian = np.empty((*theta.shape, h.shape[1]))
+        rate = np.multiply(h, miss, out=jacobian[:, 0])
+        by_slope = np.multiply(rate[:, None], self.reach, out=jacobian[:, 1:-1])
+        if not (free := slopes == theta[:, 1:-1]).all():
+            by_slope *= free[:, :, None]
+        return self.ends.apply(h, miss, jacobian, theta[:, -1])
 
     def bend(self, theta: Floats) -> Floats:
         out = np.zeros_like(theta)
@@ -251,7 +256,7 @@ def _evaluate(batch: ComponentBatch, cells: Cells, theta: Floats) -> _State:
     likelihood = np.log(g) @ hits + np.log(miss) @ misses
     value = 0.5 * np.sum(pull * (theta - batch.mean), axis=1) - likelihood
     data = np.einsum("mdn,mn->md", jacobian, misses / miss - hits / g)
-    scaled = jacobian * (np.sqrt(cells.mass) / np.sqrt(g) / np.sqrt(miss))[:, None]
+    scaled = np.multiply(jacobian, (np.sqrt(cells.mass) / np.sqrt(g) / np.sqrt(miss))[:, None], out=jacobian)
     information = scaled @ scaled.transpose(0, 2, 1) + batch.precision
     return _State(value, pull + data, information, batch.bend(theta) * data, likelihood)
 

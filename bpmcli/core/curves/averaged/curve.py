@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bpmcli.core.curves.averaged.cells import CELL, KNEE, Cells
-from bpmcli.core.curves.averaged.shapes import Component, logarithms
+from bpmcli.core.curves.averaged.shapes import Component, evaluate_components
 from bpmcli.core.curves.families import Pair, log_odds_at
 from bpmcli.core.data.sample import BARE_LIMIT, LOG_ODDS_LIMIT, Floats, Sample, gap, sigmoid_pair
 from bpmcli.record import Record
@@ -56,7 +56,7 @@ def stretch_that_falls(components: tuple[Component, ...], weights: tuple[float, 
     if not falling:
         return NOWHERE
     x = _points(cells, falling[0].knots)
-    pairs = [m(x) for m in components]
+    pairs = evaluate_components(components, x)
     g, miss = (np.einsum("m,mn->n", weights, [pair[side] for pair in pairs]) for side in (0, 1))
     level_g, level_miss, moved = _pooled(g, miss, mass_at(x, cells))
     segment = np.searchsorted(falling[0].knots, (x[1:] + x[:-1]) / 2)
@@ -109,7 +109,7 @@ def _pooled(g: Floats, miss: Floats, mass: Floats) -> tuple[Floats, Floats, npt.
     return np.where(moved, level, g), np.where(moved, below, miss), moved
 
 
-CHUNK = 1 << 15
+CHUNK = 1 << 12
 
 
 class AveragedCurve(Record):
@@ -131,9 +131,8 @@ class AveragedCurve(Record):
         g, miss = np.zeros(x.size), np.zeros(x.size)
         for start in range(0, x.size, CHUNK):
             part = slice(start, start + CHUNK)
-            logs = logarithms(x[part])
-            for component, weight in zip(self.components, self.weights, strict=True):
-                component_g, component_miss = component(x[part], logs)
+            pairs = evaluate_components(self.components, x[part])
+            for (component_g, component_miss), weight in zip(pairs, self.weights, strict=True):
                 g[part] += weight * component_g
                 miss[part] += weight * component_miss
         total = g + miss

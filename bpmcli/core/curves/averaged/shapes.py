@@ -20,6 +20,8 @@ random walk around 1 and may become negative, which `curve` corrects; it is free
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from bpmcli.core.curves.families import Pair, log_complement, log_confidence
@@ -62,7 +64,7 @@ class Prior(Record):
 
 def clipped_sigmoid_pair(eta: Floats) -> Pair:
     """(σ(η), 1 − σ(η)) with η clipped to ±ETA_LIMIT, so that both can be divided by."""
-    return sigmoid_pair(np.clip(eta, -ETA_LIMIT, ETA_LIMIT))
+    return sigmoid_pair(np.minimum(np.maximum(eta, -ETA_LIMIT), ETA_LIMIT))
 
 
 def shape_values(shape: str, theta: Floats, log_s: Floats, log_q: Floats) -> Pair:
@@ -74,20 +76,23 @@ def shape_values(shape: str, theta: Floats, log_s: Floats, log_q: Floats) -> Pai
     return clipped_sigmoid_pair(low + high + theta[..., 2, None])
 
 
-def shape_with_derivatives(shape: str, theta: Floats, log_s: Floats, log_q: Floats) -> tuple[Floats, Floats, Floats]:
-    """The same, and ∂h/∂(u, d, c)."""
+def shape_with_derivatives(shape: str, theta: Floats, log_s: Floats, log_q: Floats, slopes: Floats) -> Pair:
+    """The same; ∂h/∂(u, d, c) are written to the three arrays in `slopes`."""
     if shape in ("power", "flip"):
         near, far, exponent = _one_sided(shape, theta, log_s, log_q)
-        change = near * exponent
-        zero = np.zeros_like(change)
+        np.multiply(near, exponent, out=slopes[0])
+        slopes[1:] = 0.0
         if shape == "power":
-            return near, far, np.stack([change, zero, zero], axis=-2)
-        return far, near, np.stack([-change, zero, zero], axis=-2)
+            return near, far
+        np.negative(slopes[0], out=slopes[0])
+        return far, near
     low, high = _two_sides(shape, theta, log_s, log_q)
     eta = low + high
     g, miss = clipped_sigmoid_pair(eta + theta[..., 2, None])
-    slope = g * miss
-    return g, miss, np.stack([slope * eta, slope * (low - high) / 2, slope], axis=-2)
+    slope = np.multiply(g, miss, out=slopes[2])
+    np.multiply(slope, eta, out=slopes[0])
+    slopes[1] = slope * (low - high) / 2
+    return g, miss
 
 
 def _one_sided(shape: str, theta: Floats, log_s: Floats, log_q: Floats) -> tuple[Floats, Floats, Floats]:
@@ -115,17 +120,13 @@ def logarithms(log_odds: Floats) -> Pair:
     return log_confidence(log_odds), -log_complement(log_odds)
 
 
-def evaluate_shape(
-    shape: str, end: str, theta: Floats, knots: Floats, log_odds: Floats, logs: Pair | None = None
-) -> Pair:
-    """(g, 1 − g) for θ of shape (…, d), at every log-odds. Callers that evaluate several shapes pass `logarithms`."""
+def evaluate_shape(shape: str, theta: Floats, knots: Floats, log_odds: Floats, logs: Pair) -> Pair:
+    """(h, 1 − h) for θ of shape (…, d), at every log-odds; `logs` are their `logarithms`."""
     if shape == "bends":
-        h, miss = clipped_sigmoid_pair(bent(theta[..., : knots.size + 2], knots, log_odds))
-    elif shape == "identity":
-        h, miss = clipped_sigmoid_pair(np.broadcast_to(log_odds, (*theta.shape[:-1], log_odds.size)))
-    else:
-        h, miss = shape_values(shape, theta, *(logs or logarithms(log_odds)))
-    return _with_end(end, h, miss, theta[..., -1:])
+        return clipped_sigmoid_pair(bent(theta[..., : knots.size + 2], knots, log_odds))
+    if shape == "identity":
+        return clipped_sigmoid_pair(np.broadcast_to(log_odds, (*theta.shape[:-1], log_odds.size)))
+    return shape_values(shape, theta, *logs)
 
 
 class Component(Record):
@@ -137,9 +138,9 @@ class Component(Record):
     """u, d, c, k; for `bends`: shift, slopes, and k if there is a ceiling."""
     knots: tuple[float, ...] = ()
 
-    def __call__(self, log_odds: Floats, logs: Pair | None = None) -> Pair:
+    def __call__(self, log_odds: Floats) -> Pair:
         """(g, 1 − g)."""
-        return evaluate_shape(self.shape, self.end, np.array(self.theta), np.array(self.knots), log_odds, logs)
+        return evaluate_components((self,), log_odds)[0]
 
     @property
     def falls(self) -> bool:
@@ -150,6 +151,20 @@ class Component(Record):
     def slopes(self) -> Floats:
         """The slopes of `bends`, from below the first knot to above the last."""
         return outside_up(np.array(self.theta[1 : len(self.knots) + 2]))
+
+
+def evaluate_components(components: Sequence[Component], log_odds: Floats) -> list[Pair]:
+    """(g, 1 − g) of every component. Components that differ in θ and end only are evaluated together."""
+    alike: dict[tuple[str, tuple[float, ...]], list[int]] = {}
+    for i, component in enumerate(components):
+        alike.setdefault((component.shape, component.knots), []).append(i)
+    found, logs = {}, logarithms(log_odds)
+    for (shape, knots), numbers in alike.items():
+        size = len(knots) + 2 if shape == "bends" else 4  # without the ceiling, which not all `bends` have
+        theta = np.array([components[i].theta[:size] for i in numbers])
+        for i, h, miss in zip(numbers, *evaluate_shape(shape, theta, np.array(knots), log_odds, logs), strict=True):
+            found[i] = _with_end(components[i].end, h, miss, np.array(components[i].theta[-1:]))
+    return [found[i] for i in range(len(components))]
 
 
 # The shape `bends`: θ holds the shift c, then the slopes from below the first knot to above the last.
@@ -179,11 +194,13 @@ def bent(theta: Floats, knots: Floats, log_odds: Floats) -> Floats:
     """η at every log-odds, for θ of shape (…, d)."""
     x, beyond = near_knots(log_odds, knots)
     slopes = outside_up(theta[..., 1:])
-    heights = anchor_of(knots) + theta[..., :1] + slopes @ ramps(knots, knots).T
+    # Row by row, so that a component has the same bits alone and among others.
+    rises = (slopes[..., None, :] @ ramps(knots, knots).T)[..., 0, :]
+    heights = anchor_of(knots) + theta[..., :1] + rises
     segment = np.searchsorted(knots, x)
     left = np.maximum(segment - 1, 0)
     eta: Floats = heights[..., left] + slopes[..., segment] * (x - knots[left])
-    return eta + slope_beyond(slopes, knots) * beyond
+    return eta + slope_beyond(slopes[..., None, :], segment_shares(knots)[:, None])[..., 0] * beyond
 
 
 def near_knots(log_odds: Floats, knots: Floats) -> tuple[Floats, Floats]:
@@ -201,9 +218,9 @@ def segment_shares(knots: Floats) -> Floats:
     return found
 
 
-def slope_beyond(slopes: Floats, knots: Floats) -> Floats:
-    """The mean slope over the rows, or 0 if that is negative."""
-    found: Floats = np.maximum(slopes @ segment_shares(knots)[:, None], 0.0)
+def slope_beyond(slopes: Floats, shares: Floats) -> Floats:
+    """The mean slope over the rows, or 0 if that is negative; `shares` are those of the segments, in one column."""
+    found: Floats = np.maximum(slopes @ shares, 0.0)
     return found
 
 
