@@ -132,8 +132,9 @@ def processor_time(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def until_busy(pid: int) -> None:
+def until_busy(pid: int, forked: bool = False) -> None:
     """Waits until a process has used more processor time than its start takes, or has come to rest."""
+    start, least, rest = (0.15, -1.0, 0.1) if forked else (0.4, 0.05, 0.3)  # a forked process has started already
     if not Path(f"/proc/{pid}/stat").exists():  # not on this system
         time.sleep(2)
         return
@@ -144,7 +145,7 @@ def until_busy(pid: int) -> None:
         used, state = processor_time(pid), Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         if used != seen or state not in "SZ":
             seen, since = used, time.monotonic()
-        return used > 0.4 or state == "Z" or (used > 0.05 and time.monotonic() - since > 0.3)
+        return used > start or state == "Z" or (used > least and time.monotonic() - since > rest)
 
     until(busy)
 

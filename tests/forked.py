@@ -46,6 +46,8 @@ class Done(NamedTuple):
     out: bytes
     err: str
     megabytes: float
+    processor: float
+    """Seconds of processor time."""
 
     def __str__(self) -> str:
         return f"exit code {self.code}, {self.megabytes:.0f} MB\n--- stdout\n{self.out[:2000]!r}\n--- stderr\n{self.err[-3000:]}"
@@ -74,9 +76,9 @@ class Started:
         """How it ended; `tidy` ends whatever it has left. After `seconds`, or at once, None if it has not ended."""
         ended = self._ask({"pid": self.pid, "seconds": seconds, "tidy": tidy})
         if ended is not None:
-            code, kilobytes = ended
+            code, kilobytes, processor = ended
             out, err = (_content(self._files[name]) for name in ("out", "err"))
-            self.done = Done(code, out, err.decode("utf-8", "replace"), kilobytes / 1024)
+            self.done = Done(code, out, err.decode("utf-8", "replace"), kilobytes / 1024, processor)
         return self.done
 
     def end(self, tidy: bool = False) -> Done:
@@ -189,8 +191,8 @@ def _build_commands() -> None:
             remembered(import_module(name).app)
 
 
-def _ended(child: int, end: float, seconds: float | None) -> tuple[int, int] | None:
-    """Its exit code, and its peak memory in kilobytes; None if it has not ended after some seconds."""
+def _ended(child: int, end: float, seconds: float | None) -> tuple[int, int, float] | None:
+    """Its exit code, its peak memory in kilobytes and its processor time; None if it has not ended after some seconds."""
     given_up = None if seconds is None else time.monotonic() + seconds
     while True:
         done, status, used = os.wait4(child, os.WNOHANG)
@@ -203,7 +205,7 @@ def _ended(child: int, end: float, seconds: float | None) -> tuple[int, int] | N
             os.killpg(child, signal.SIGKILL)
         time.sleep(0.002)
     code = os.waitstatus_to_exitcode(status)
-    return code if code >= 0 else 128 - code, used.ru_maxrss
+    return code if code >= 0 else 128 - code, used.ru_maxrss, used.ru_utime + used.ru_stime
 
 
 def _become(wanted: dict[str, Any], tell: int) -> None:
