@@ -88,7 +88,8 @@ class Started:
         return done
 
     def send(self, number: int) -> None:
-        os.kill(self.pid, number)
+        if self.done is None:
+            os.kill(self.pid, number)
 
 
 def start(
