@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -170,26 +171,44 @@ def logits() -> tuple[np.ndarray, np.ndarray]:
     return 2 * z, labels
 
 
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """A dask cluster of two processes. They are forked from one that has imported dask, which is quicker than to start
+    them; clusters that bpmcli starts itself are not."""
+    distributed, dask = pytest.importorskip("distributed"), pytest.importorskip("dask")
+    forked = {"distributed.worker.multiprocessing-method": "forkserver"}
+    with warnings.catch_warnings(), dask.config.set(forked):
+        warnings.simplefilter("ignore")  # of dask itself, when it starts and ends
+        with distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        ) as running:
+            yield running
+
+
 BUCKETS = count()
 
 
-@pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """An empty bucket on a server of our own; s3fs finds it by its environment."""
-    pytest.importorskip("s3fs")
+@pytest.fixture(scope="session")
+def store() -> Iterator[str]:
+    """The address of an S3-compatible server of our own."""
     server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def bucket(store: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An empty bucket; s3fs finds the server by its environment."""
+    s3fs = pytest.importorskip("s3fs")
     for name, value in {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_ACCESS_KEY_ID": "test",
+        "AWS_ENDPOINT_URL": store, "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1",
     }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
-    import s3fs
-
     s3fs.S3FileSystem.clear_instance_cache()
-    name = f"scores{next(BUCKETS)}"  # servers of one process share their buckets
+    name = f"scores{next(BUCKETS)}"
     s3fs.S3FileSystem().mkdir(name)
     yield f"s3://{name}"
-    server.stop()
     s3fs.S3FileSystem.clear_instance_cache()
