@@ -18,9 +18,9 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
 
+import forked
 import numpy as np
 import pytest
-import typer
 
 from bpmcli.cli import main
 
@@ -33,7 +33,7 @@ def pytest_configure() -> None:
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    _build_commands_once()
+    forked.build_commands_once()
     with suppress(
         ImportError, AttributeError
     ):  # benchmarks/findings_on.py runs tests on versions without some of these
@@ -47,18 +47,6 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 10)
-
-
-def _build_commands_once() -> None:
-    """The program builds its commands at every start, and the tests start it thousands of times."""
-    build, built = typer.main.get_command, {}
-
-    def remembered(app: typer.Typer) -> Any:
-        if id(app) not in built:
-            built[id(app)] = app, build(app)
-        return built[id(app)][1]
-
-    typer.main.get_command = remembered
 
 
 @dataclass(frozen=True)
@@ -133,9 +121,9 @@ def processor_time(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def until_busy(pid: int, forked: bool = False) -> None:
+def until_busy(pid: int, started: bool = False) -> None:
     """Waits until a process has used more processor time than its start takes, or has come to rest."""
-    start, least, rest = (0.15, -1.0, 0.1) if forked else (0.4, 0.05, 0.3)  # a forked process has started already
+    start, least, rest = (0.15, -1.0, 0.1) if started else (0.4, 0.05, 0.3)  # as a process has that is forked
     if not Path(f"/proc/{pid}/stat").exists():  # not on this system
         time.sleep(2)
         return
@@ -176,8 +164,8 @@ def cluster() -> Iterator[Any]:
     """A dask cluster of two processes. They are forked from one that has imported dask, which is quicker than to start
     them; clusters that bpmcli starts itself are not."""
     distributed, dask = pytest.importorskip("distributed"), pytest.importorskip("dask")
-    forked = {"distributed.worker.multiprocessing-method": "forkserver"}
-    with warnings.catch_warnings(), dask.config.set(forked):
+    forking = {"distributed.worker.multiprocessing-method": "forkserver"}
+    with warnings.catch_warnings(), dask.config.set(forking):
         warnings.simplefilter("ignore")  # of dask itself, when it starts and ends
         with distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50

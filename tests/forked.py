@@ -23,6 +23,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import typer
+
 import bpmcli
 
 PACKAGE = str(Path(bpmcli.__file__).resolve().parent.parent)
@@ -125,6 +127,30 @@ def _content(path: str | None) -> bytes:
     return Path(path).read_bytes() if path and os.path.isfile(path) else b""
 
 
+def prepare() -> None:
+    """What every command would do first, done before this process is forked."""
+    build_commands_once()
+    for name in IMPORTED:
+        with suppress(ImportError):
+            import_module(name)
+    for name in ("bpmcli.cli.program", *COMMANDS):
+        with suppress(ImportError, AttributeError):
+            typer.main.get_command(import_module(name).app)
+    gc.freeze()  # children leave the memory that they share with this process as it is
+
+
+def build_commands_once() -> None:
+    """The program builds its commands at every start, and the tests start it thousands of times."""
+    build, built = typer.main.get_command, {}
+
+    def remembered(app: typer.Typer) -> Any:
+        if id(app) not in built:
+            built[id(app)] = app, build(app)
+        return built[id(app)][1]
+
+    typer.main.get_command = remembered
+
+
 @cache
 def _folder() -> str:
     folder = tempfile.TemporaryDirectory(prefix="forked-")
@@ -146,11 +172,7 @@ def _server(traced: bool) -> subprocess.Popen[str]:
 
 
 def _serve() -> None:
-    for name in IMPORTED:
-        with suppress(ImportError):
-            import_module(name)
-    _build_commands()
-    gc.freeze()  # children leave the memory that they share with this process as it is
+    prepare()
     ends: dict[int, float] = {}
     for line in sys.stdin:
         wanted = json.loads(line)
@@ -173,23 +195,6 @@ def _serve() -> None:
         os.close(ready)
         print(json.dumps(child), flush=True)
     return None
-
-
-def _build_commands() -> None:
-    """The program builds its commands at every start, and keeps nothing of a command line in them."""
-    from typer import main
-
-    build, built = main.get_command, {}
-
-    def remembered(app: Any) -> Any:
-        if id(app) not in built:
-            built[id(app)] = app, build(app)
-        return built[id(app)][1]
-
-    main.get_command = remembered
-    for name in ("bpmcli.cli.program", *COMMANDS):
-        with suppress(ImportError, AttributeError):
-            remembered(import_module(name).app)
 
 
 def _ended(child: int, end: float, seconds: float | None) -> tuple[int, int, float] | None:

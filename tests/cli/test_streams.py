@@ -332,7 +332,7 @@ def test_a_signal_ends_every_command(tmp_path, name, number, code):
     env = untraced()
     env.pop("BPMCLI_DEBUG", None)
     command = forked.start(*ENDLESS[name], cwd=tmp_path, environment=env)
-    until_busy(command.pid, forked=True)
+    until_busy(command.pid, started=True)
     assert command.poll() is None, command.done
     earlier = processor_time(command.pid)
     command.send(number)
