@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,9 +20,9 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
 
+import forked
 import numpy as np
 import pytest
-import typer
 
 from bpmcli.cli import main
 
@@ -34,7 +35,7 @@ def pytest_configure() -> None:
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    _build_commands_once()
+    forked.build_commands_once()
 
 
 def pytest_collection_finish() -> None:
@@ -48,18 +49,6 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 10)
-
-
-def _build_commands_once() -> None:
-    """The program builds its commands at every start, and the tests start it thousands of times."""
-    build, built = typer.main.get_command, {}
-
-    def remembered(app: typer.Typer) -> Any:
-        if id(app) not in built:
-            built[id(app)] = app, build(app)
-        return built[id(app)][1]
-
-    typer.main.get_command = remembered
 
 
 @dataclass(frozen=True)
@@ -152,8 +141,9 @@ def processor_time(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def until_busy(pid: int) -> None:
+def until_busy(pid: int, started: bool = False) -> None:
     """Waits until a process has used more processor time than its start takes, or has come to rest."""
+    start, least, rest = (0.15, -1.0, 0.1) if started else (0.4, 0.05, 0.3)  # as a process has that is forked
     if not Path(f"/proc/{pid}/stat").exists():  # not on this system
         time.sleep(2)
         return
@@ -164,7 +154,7 @@ def until_busy(pid: int) -> None:
         used, state = processor_time(pid), Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         if used != seen or state not in "SZ":
             seen, since = used, time.monotonic()
-        return used > 0.4 or state == "Z" or (used > 0.05 and time.monotonic() - since > 0.3)
+        return used > start or state == "Z" or (used > least and time.monotonic() - since > rest)
 
     until(busy)
 
@@ -189,26 +179,44 @@ def logits() -> tuple[np.ndarray, np.ndarray]:
     return 2 * z, labels
 
 
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """A dask cluster of two processes. They are forked from one that has imported dask, which is quicker than to start
+    them; clusters that bpmcli starts itself are not."""
+    distributed, dask = pytest.importorskip("distributed"), pytest.importorskip("dask")
+    forking = {"distributed.worker.multiprocessing-method": "forkserver"}
+    with warnings.catch_warnings(), dask.config.set(forking):
+        warnings.simplefilter("ignore")  # of dask itself, when it starts and ends
+        with distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        ) as running:
+            yield running
+
+
 BUCKETS = count()
 
 
-@pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """An empty bucket on a server of our own; s3fs finds it by its environment."""
-    pytest.importorskip("s3fs")
+@pytest.fixture(scope="session")
+def store() -> Iterator[str]:
+    """The address of an S3-compatible server of our own."""
     server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def bucket(store: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An empty bucket; s3fs finds the server by its environment."""
+    s3fs = pytest.importorskip("s3fs")
     for name, value in {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_ACCESS_KEY_ID": "test",
+        "AWS_ENDPOINT_URL": store, "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1",
     }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
-    import s3fs
-
     s3fs.S3FileSystem.clear_instance_cache()
-    name = f"scores{next(BUCKETS)}"  # servers of one process share their buckets
+    name = f"scores{next(BUCKETS)}"
     s3fs.S3FileSystem().mkdir(name)
     yield f"s3://{name}"
-    server.stop()
     s3fs.S3FileSystem.clear_instance_cache()

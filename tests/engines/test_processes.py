@@ -11,8 +11,8 @@ import threading
 import time
 from multiprocessing import active_children
 from pathlib import Path
-from typing import Any
 
+import forked
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -51,39 +51,42 @@ def files(one_file: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-IN_SESSION: dict[str, Any] = {"stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+def begun(files: Path, *options: str) -> forked.Started:
+    """`apply` in a session of its own."""
+    return forked.start(
+        "apply", "p.json", "in", "--output-dir", "out", *options, cwd=files, environment=untraced(), seconds=PATIENCE
+    )
 
 
-def started(files: Path, *options: str) -> subprocess.Popen[str]:
-    """`apply` in a session of its own, once it has begun to write."""
-    command = [sys.executable, "-m", "bpmcli", "apply", "p.json", "in", "--output-dir", "out", *options]
-    running = subprocess.Popen(command, cwd=files, env=untraced(), **IN_SESSION)
+def started(files: Path, *options: str) -> forked.Started:
+    """The same, once it has begun to write."""
+    running = begun(files, *options)
     until(lambda: list(files.glob("out/.*.part")) or running.poll() is not None)
     return running
 
 
-def check_nothing_is_left(files: Path, running: subprocess.Popen[str]) -> None:
+def check_nothing_is_left(files: Path, running: forked.Started) -> None:
     until(lambda: not list(session(running.pid)))
     assert [p.name for p in files.glob("out/.*") if p.name.endswith(".part")] == []
     assert not (files / "out" / "5.csv").exists(), "it was over before it could be interrupted"
 
 
-def interrupt_terminal(running: subprocess.Popen[str]) -> None:
+def interrupt_terminal(running: forked.Started) -> None:
     os.killpg(running.pid, signal.SIGINT)
 
 
-def interrupt_twice(running: subprocess.Popen[str]) -> None:
+def interrupt_twice(running: forked.Started) -> None:
     os.killpg(running.pid, signal.SIGINT)
     time.sleep(0.05)
     os.killpg(running.pid, signal.SIGINT)
 
 
-def interrupt_parent(running: subprocess.Popen[str]) -> None:
-    running.send_signal(signal.SIGINT)
+def interrupt_parent(running: forked.Started) -> None:
+    running.send(signal.SIGINT)
 
 
-def terminate_parent(running: subprocess.Popen[str]) -> None:
-    running.terminate()
+def terminate_parent(running: forked.Started) -> None:
+    running.send(signal.SIGTERM)
 
 
 @pytest.mark.parametrize(
@@ -100,21 +103,20 @@ def terminate_parent(running: subprocess.Popen[str]) -> None:
 def test_a_signal_leaves_nothing_behind(files, how, jobs, code, said):
     running = started(files, "-j", jobs)
     how(running)
-    _, err = running.communicate(timeout=PATIENCE)
-    assert (running.returncode, err) == (code, f"bpmcli: {said}\n")
+    done = running.end()
+    assert (done.code, done.err) == (code, f"bpmcli: {said}\n")
     check_nothing_is_left(files, running)
 
 
 def test_a_signal_while_workers_start_leaves_nothing_behind(files):
-    command = [sys.executable, "-m", "bpmcli", "apply", "p.json", "in", "--output-dir", "out", "-j", "2", "-q"]
     for delay in (0.0, 0.1, 0.3):
-        running = subprocess.Popen(command, cwd=files, env=untraced(), **IN_SESSION)
+        running = begun(files, "-j", "2", "-q")
         # Two workers and the resource tracker are about to start: from here on the parent must handle signals.
         until(lambda running=running: len(list(session(running.pid))) > 1)
         time.sleep(delay)
         os.killpg(running.pid, signal.SIGINT)
-        _, err = running.communicate(timeout=PATIENCE)
-        assert (running.returncode, err) == (130, "bpmcli: interrupted\n"), delay
+        done = running.end()
+        assert (done.code, done.err) == (130, "bpmcli: interrupted\n"), delay
         check_nothing_is_left(files, running)
 
 
@@ -160,8 +162,8 @@ def test_a_signal_as_a_file_is_created_leaves_no_file(tmp_path, monkeypatch):
 
 def test_workers_follow_a_killed_parent(files):
     running = started(files, "-j", "2")
-    running.kill()
-    running.communicate(timeout=PATIENCE)
+    running.send(signal.SIGKILL)
+    running.end()
     check_nothing_is_left(files, running)
 
 

@@ -15,9 +15,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from random import Random
 
+import forked
 from fuzz.case import Step
 from fuzz.documents import rows_file
 from fuzz.format_arrow import arrow, parquet
@@ -86,9 +88,20 @@ def leftovers(folder: Path) -> list[str]:
     ]
 
 
-def parameters(folder: Path, method: str = "platt") -> None:
+def parameters(folder: Path) -> None:
     (folder / "fit.parquet").write_bytes(rows_file())
-    assert run(["fit", "fit.parquet", "--method", method, "-o", "p.json", "-q"], folder) == 0
+    (folder / "p.json").write_bytes(fitted())
+
+
+@cache
+def fitted() -> bytes:
+    from fuzz.running import run_step
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "fit.parquet").write_bytes(rows_file())
+        assert run_step(Step(["fit", "fit.parquet", "--method", "platt", "-o", "p.json", "-q"]), folder).code == 0
+        return (folder / "p.json").read_bytes()
 
 
 def many_rows(n: int) -> Table:
@@ -230,7 +243,7 @@ def full_disk() -> Iterator[str]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         parameters(folder)
-        (folder / "a.parquet").write_bytes(parquet(Random(3), many_rows(4_000), True)[1])
+        (folder / "a.parquet").write_bytes(parquet(Random(6), many_rows(4_000), True)[1])
         commands = [["apply", "p.json", "a.parquet", "-o", f"o{suffix}"] for suffix in SUFFIXES]
         commands += [
             ["apply", "p.json", "a.parquet", "-o", f"file://{folder}/u{suffix}"] for suffix in (".csv", ".npz")
@@ -294,15 +307,17 @@ def main() -> int:
     """Runs the faults named on the command line, or all of them."""
     from fuzz.running import run_step
 
+    from bpmcli.core.compare import before_after
     from bpmcli.tasks import apply
 
-    apply.JUDGED_ROWS = 0  # hundreds of verdicts would take most of the time
+    before_after.MOST_VALUES = apply.JUDGED_ROWS = 0  # hundreds of verdicts would take most of the time
 
-    with tempfile.TemporaryDirectory() as folder:  # imports what the children need
-        (Path(folder) / "rows.parquet").write_bytes(rows_file())
-        run_step(Step(["fit", "rows.parquet", "-q", "--method", "platt", "-o", "p.json"]), Path(folder))
-        run_step(Step(["apply", "p.json", "rows.parquet", "-q", "-o", "o.npz"]), Path(folder))
-        run_step(Step(["metrics", "rows.parquet", "-q", "-m", "ece"]), Path(folder))
+    with tempfile.TemporaryDirectory() as name:  # imports what the children need
+        folder = Path(name)
+        parameters(folder)
+        run_step(Step(["apply", "p.json", "fit.parquet", "-q", "-o", "o.npz"]), folder)
+        run_step(Step(["metrics", "fit.parquet", "-q", "-m", "ece"]), folder)
+    forked.prepare()
     found = [(name, text) for name in sys.argv[1:] or FAULTS for text in FAULTS[name]()]
     for name, text in found:
         print(f"{name}: {text}")

@@ -15,6 +15,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from forked import build_commands_once
 from fuzz.case import Case
 from fuzz.oracles import Finding, follow_up, judge
 from fuzz.running import Ran, put_files, run_step
@@ -71,7 +72,7 @@ def _work(make: Callable[[int], Case], indices: list[int], counter: Any, pipe: A
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.update(COLUMNS="100", MPLBACKEND="agg")
     os.environ.pop("BPMCLI_DEBUG", None)
-    _build_commands_once()
+    build_commands_once()
     for _ in range(CASES_PER_WORKER):
         with counter.get_lock():
             at = counter.value
@@ -81,20 +82,6 @@ def _work(make: Callable[[int], Case], indices: list[int], counter: Any, pipe: A
         pipe.send(indices[at])
         pipe.send(report_on(make(indices[at]), indices[at]))
     pipe.send(None)
-
-
-def _build_commands_once() -> None:
-    """The tool builds its commands at every start; a worker starts it a thousand times."""
-    import typer
-
-    build, built = typer.main.get_command, {}
-
-    def remembered(app: Any) -> Any:
-        if id(app) not in built:
-            built[id(app)] = build(app)
-        return built[id(app)]
-
-    typer.main.get_command = remembered
 
 
 class _Worker:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import os
-import subprocess
-import sys
+import resource
 from pathlib import Path
 
+import forked
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -261,9 +261,8 @@ def test_nan_becomes_null_in_jsonl_and_infinity_is_refused(fitted):
 
 def test_npz_with_many_columns_needs_few_files(fitted):
     np.savez("a.npz", **bare(), **{f"c{i}": np.full(N, i) for i in range(300)})
-    command = 'ulimit -n 64; exec "$0" -m bpmcli apply p.json a.npz -o out.npz'
-    ran = subprocess.run(["bash", "-c", command, sys.executable], capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
+    ran = forked.run("apply", "p.json", "a.npz", "-o", "out.npz", limits={resource.RLIMIT_NOFILE: 64})
+    assert ran.code == 0, ran
     assert arrays("out.npz")["c299"].tolist() == [299] * N
 
 

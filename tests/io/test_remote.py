@@ -129,7 +129,7 @@ def web(tmp_path):
 
     def start(kind: type[Whole]) -> str:
         servers.append(ThreadingHTTPServer(("127.0.0.1", 0), lambda *a: kind(*a, directory=str(tmp_path / "web"))))
-        threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
+        threading.Thread(target=servers[-1].serve_forever, args=(0.01,), daemon=True).start()
         return f"http://127.0.0.1:{servers[-1].server_port}"
 
     yield start

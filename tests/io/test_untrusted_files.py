@@ -103,7 +103,10 @@ def test_one_long_text_does_not_pad_the_others():
     assert code == 0, err
     assert peak < BUDGET / 2
     identity()
-    code, err, peak = bpmcli("apply", "p.json", "a.parquet", "-o", "x.npz")
+    long = [1] * 2_500 + [0] * 7_500  # two batches of long texts, and short ones that are padded as well
+    site = pa.DictionaryArray.from_arrays(pa.array(long, pa.int32()), ["x", "x" * 30_000])
+    pq.write_table(table.set_column(2, "site", site), "b.parquet", store_schema=False)
+    code, err, peak = bpmcli("apply", "p.json", "b.parquet", "-o", "x.npz")
     assert code == 3, err
     assert "'site' holds text that takes more than 1 GiB padded" in err
     assert peak < BUDGET

@@ -6,13 +6,12 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import forked
 import numpy as np
 import pytest
 from conftest import PATIENCE, session, until, untraced
@@ -113,10 +112,10 @@ def test_a_line_that_was_cut_off_does_not_swallow_the_next(tmp_path):
     assert not found.is_current(str(tmp_path / "b"), "another")
 
 
-def started(folder: Path, *options: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "bpmcli", "apply", "p.json", "in", "--output-dir", "out", *options]
-    streams = {"stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, cwd=folder, env=untraced(), start_new_session=True, **streams)
+def started(folder: Path, *options: str) -> forked.Started:
+    return forked.start(
+        "apply", "p.json", "in", "--output-dir", "out", *options, cwd=folder, environment=untraced(), seconds=PATIENCE
+    )
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
@@ -131,14 +130,17 @@ def test_a_killed_batch_continues_where_it_stopped(batch, tmp_path, jobs):
     finished: dict[str, int] = {}
     for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
         running = started(tmp_path, "-j", jobs)
-        until(lambda running=running: list(Path("out").glob(".*.part")) or running.poll() is not None)
-        time.sleep(chance.random() * 0.4)
-        running.send_signal(number)
-        running.communicate(timeout=PATIENCE)
+        until(lambda running=running: list(Path("out").glob(".*.part")) or running.poll())
+        recorded = len(finished) + chance.randrange(3)
+        until(lambda running=running: len(OutputRecord("out").made) >= recorded or running.poll())  # noqa: B023
+        time.sleep(chance.random() * 0.02)
+        running.send(number)
+        running.end()
         until(lambda running=running: not list(session(running.pid)))
         for name in OutputRecord("out").made:
             now = Path("out", name).stat().st_mtime_ns
             assert finished.setdefault(name, now) == now, "what was recorded is not done again"
+    assert finished, "one run at least was to be killed after its first output"
     assert written(apply(batch)) == N - len(finished)
     assert f"{N} of {N} outputs are up to date" in apply(batch)
     assert not list(Path("out").glob(".*.part")), "temporary files of killed runs are removed"
@@ -147,10 +149,7 @@ def test_a_killed_batch_continues_where_it_stopped(batch, tmp_path, jobs):
 def test_two_batches_at_once_lose_nothing(batch, tmp_path):
     """Release 0.1.0: two batches into one directory lost entries of the record."""
     running = [started(tmp_path, "-q", "-j", "2", "--force") for _ in range(2)]
-    assert [process.wait(timeout=PATIENCE) for process in running] == [0, 0]
-    for process in running:
-        assert process.stderr is not None
-        process.stderr.close()
+    assert [process.end().code for process in running] == [0, 0]
     lines = (Path("out") / RECORD).read_text().splitlines()
     assert len(lines) == 2 * N
     assert {json.loads(line)["output"] for line in lines} == {f"{i}.npz" for i in range(N)}

@@ -4,21 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 
 import numpy as np
 import pytest
-
-
-@pytest.fixture
-def cluster():
-    distributed = pytest.importorskip("distributed")
-    with warnings.catch_warnings():  # of dask itself, when it starts and ends
-        warnings.simplefilter("ignore")
-        with distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50
-        ) as running:
-            yield running
 
 
 def test_a13_workers_read_the_users_file_and_no_other(cluster, tmp_path, run, monkeypatch):

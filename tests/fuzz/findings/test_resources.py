@@ -177,7 +177,7 @@ def test_b03_a_fifo_without_a_writer_ends_with_sigterm(tmp_path):
 
 
 def test_b04_a_full_stderr_does_not_change_the_exit_code(tmp_path):
-    assert tool("metrics", "nope.csv", cwd=tmp_path, stderr="/dev/full").code == 3
+    assert tool("metrics", "nope.csv", cwd=tmp_path, err="/dev/full").code == 3
 
 
 @pytest.mark.parametrize("module", ["bpmcli.errors", "typer", "numpy"])
