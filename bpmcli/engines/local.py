@@ -47,7 +47,8 @@ class Scale(Record):
 def name_of(item: Any) -> str:
     """The file that an item is about, for messages."""
     inner = getattr(item, "item", item)
-    return getattr(inner, "path", None) or str(inner)[:200]
+    inner = inner[0] if type(inner) is tuple else inner  # a pair of files, and the number of a repeat
+    return getattr(inner, "path", None) or getattr(inner, "name", None) or str(inner)[:200]
 
 
 def outcome(function: Callable[[Item], Result], item: Item) -> Result | BpmError:
