@@ -528,3 +528,9 @@ def test_text_with_everything_that_needs_quotes(path):
     out.write({"t": np.array(['a"b\r,c']), "n": np.array([1])})
     out.close()
     assert path.read_bytes() == b't,n\n"a""b\r,c",1\n'
+
+
+def test_decimal_commas_do_not_stay_text(path):
+    found = read(path, "s;f;n\n0,5;1,50;007\n", ".csv")
+    assert passed(found, "f") == [1.5]
+    assert passed(found, "n") == ["007"]
