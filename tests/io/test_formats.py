@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import re
 import shlex
 import sys
 from pathlib import Path
@@ -22,7 +21,7 @@ from bpmcli.io.writers import open_writer
 RNG = np.random.default_rng(0)
 PROBS = RNG.dirichlet(np.ones(3), 50)
 LABELS = RNG.integers(0, 3, 50)
-TEXT_FORMATS = [suffix for suffix, writer in writers().items() if writer.keeps_text]
+TEXT_FORMATS = {suffix: writer for suffix, writer in writers().items() if writer.keeps_text}
 
 
 @pytest.mark.parametrize("suffix", writers())
@@ -79,7 +78,7 @@ def test_numbers_keep_their_digits_from_text_to_text(run, origin, target, tmp_pa
     opened = gzip.open if target.endswith(".gz") else open
     with opened(f"out{target}", "rt", encoding="utf-8") as file:
         lines = file.read().splitlines()
-    assert [re.split("[,\t]", line)[1] for line in lines[1:]] == note.tolist()
+    assert [line.split(TEXT_FORMATS[target].delimiter)[1] for line in lines[1:]] == note.tolist()
 
 
 @pytest.mark.parametrize("suffix", TEXT_FORMATS)
