@@ -63,6 +63,20 @@ def test_a_format_is_recognised_by_content(suffix, tmp_path):
     assert by_content(path.read_bytes()[: 1 << 16]).label == readers()[suffix].label
 
 
+@pytest.mark.parametrize("suffix", [suffix for suffix, writer in writers().items() if not writer.to_stdout])
+def test_a_file_that_was_cut_off_is_refused(suffix, tmp_path):
+    """Not plain text, where a line may end anywhere."""
+    path = tmp_path / f"x{suffix}"
+    with open_writer(str(path)) as out:
+        for _ in range(2):
+            out.write({"probs": PROBS, "label": LABELS})
+    whole = path.read_bytes()
+    for size in np.linspace(1, len(whole) - 1, 40).astype(int):
+        path.write_bytes(whole[:size])
+        with pytest.raises(DataError):
+            read_rows(str(path), InputOptions())
+
+
 @pytest.mark.parametrize("target", TEXT_FORMATS)
 @pytest.mark.parametrize("origin", TEXT_FORMATS)
 def test_numbers_keep_their_digits_from_text_to_text(run, origin, target, tmp_path, monkeypatch):
