@@ -13,6 +13,7 @@ from conftest import ROOT
 from doc_blocks import PAGES
 
 from bpmcli.cli import app
+from bpmcli.cli.cmd_compare import KINDS
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGE = {page.name: page.read_text(encoding="utf-8") for page in PAGES}
@@ -47,6 +48,7 @@ def test_every_command_is_in_the_readme_and_every_subcommand_somewhere():
         assert mentions(README, " ".join(path.split()[:2])), f"README.md does not mention {path}"
         known = mentions(EVERYTHING, path) or mentions(EVERYTHING, path.removeprefix("bpmcli "))
         assert known, f"neither README.md nor a page of docs/ mentions {path}"
+    assert "`bpmcli compare " + "\\|".join(KINDS) + "`" in README, "the table of commands in README.md lacks a kind"
 
 
 @pytest.mark.parametrize("name", sorted({name for _, name in options()}))
