@@ -51,7 +51,7 @@ TESTS = {
         "parts or known_error or numbers or standard_errors or few_rows",
     ],
     "core/metrics/verdict_words.py": ["tests/core/metrics/test_verdict_parts.py"],
-    "core/curves/tce.py": ["tests/core/curves/test_quadrature.py"],
+    "core/curves/tce.py": ["tests/core/curves/test_quadrature.py", "tests/core/curves/test_tce.py"],
     "core/curves/averaged/tce.py": ["tests/core/curves/test_averaged_tce.py"],
     "core/curves/bpm.py": ["tests/core/curves/test_bpm_parts.py"],
     "cli/ci_gate.py": ["tests/cli/test_gate_rules.py"],

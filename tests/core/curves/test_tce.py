@@ -8,7 +8,7 @@ import pytest
 from bpmcli.core.compare.truths import TRUTHS, custom_truth, ead
 from bpmcli.core.curves.families import FAMILIES, parse_curve
 from bpmcli.core.curves.tce import BetaDensity, beta_by_moments, tce_beta, tce_empirical
-from bpmcli.core.data.sample import sample_from_confidences
+from bpmcli.core.data.sample import sample_from_confidences, sample_from_log_odds
 from bpmcli.errors import UsageError
 
 EXACT = {  # 60-digit quadrature
@@ -65,6 +65,50 @@ def test_moments_give_back_their_beta():
     a1 = m * m * (1 - m) / v - m
     assert found.a1 == pytest.approx(a1, rel=1e-10)
     assert found.a2 == pytest.approx(a1 * (1 - m) / m, rel=1e-10)
+
+
+@pytest.mark.parametrize("a", [(0.7, 3.0), (6.0, 5.0), (2.0, 2.0), (0.5, 300.0)])
+def test_moments_of_low_confidences_give_back_their_beta(a):
+    s = np.random.default_rng(1).beta(*a, 1000)
+    found = beta_by_moments(sample_from_confidences(s, np.ones(1000)))
+    assert found is not None
+    m, v = s.mean(), s.var(ddof=1)
+    assert found.a1 == pytest.approx(m * m * (1 - m) / v - m, rel=1e-9)
+    assert found.a2 == pytest.approx(found.a1 * (1 - m) / m, rel=1e-9)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(("scale", "narrow"), [(3e-7, False), (1.5e-7, False), (0.5e-7, True)])
+def test_moments_keep_their_digits_where_confidences_saturate(sign, scale, narrow):
+    """Seen from 1, deviations of 1e-7 have nine digits. Beta(2, 2e7) counts as constant."""
+    tiny = np.random.default_rng(2).gamma(2.0, scale, 500)
+    found = beta_by_moments(sample_from_log_odds(sign * (np.log1p(-tiny) - np.log(tiny)), np.ones(500)))
+    assert (found is None) is narrow
+    if found is not None:
+        m, v = tiny.mean(), tiny.var(ddof=1)
+        small = m * m * (1 - m) / v - m
+        small, large = (small, small * (1 - m) / m)
+        assert sorted(found) == pytest.approx([small, large], rel=1e-12)
+
+
+@pytest.mark.parametrize(("spread", "exists"), [(0.4, True), (0.49999, True), (0.4999999, False)])
+def test_almost_only_zeros_and_ones_are_no_beta(spread, exists):
+    """Beta(a, a) with small a has the standard deviation 1/2 √(1/(2a + 1))."""
+    sample = sample_from_confidences([0.5 - spread, 0.5 + spread] * 50_000, [0, 1] * 50_000)
+    assert (beta_by_moments(sample) is not None) is exists
+
+
+def test_two_rows_are_enough_for_moments():
+    assert beta_by_moments(sample_from_confidences([0.7, 0.8], [1, 1])) is not None
+
+
+def test_moments_of_a_summary_count_the_variance_inside_its_cells():
+    sample = sample_from_confidences([0.6, 0.8], [1, 1], [300.0, 100.0])
+    inside = sample._replace(inner_variance=0.01)
+    v = (0.75 * 0.05**2 + 0.25 * 0.15**2 + 0.01) * sample.effective_n / (sample.effective_n - 1)
+    found = beta_by_moments(inside)
+    assert found is not None
+    assert found.a1 == pytest.approx(0.65 * 0.65 * 0.35 / v - 0.65, rel=1e-9)
 
 
 def test_no_beta_without_variance_or_with_too_much():
