@@ -13,7 +13,6 @@ from bpmcli.core.data.names import known_name
 from bpmcli.core.metrics import METRICS
 from bpmcli.errors import UsageError
 
-SCHEMA, VERSION = "bpmcli/metrics", 1
 FAIL_ABOVE, PASS_BELOW, MAX_INCREASE, FAIL_BELOW = "fail-above", "pass-below", "max-increase", "fail-below"
 CONFIDENCE = 0.95
 """The confidence of --pass-below if neither --gate-confidence nor --interval sets it."""
