@@ -46,6 +46,9 @@ class Scale(Record):
 
 def name_of(item: Any) -> str:
     """The file that an item is about, for messages."""
+    if isinstance(item, list):
+        others = f" or one of the next {len(item) - 1} files" if len(item) > 1 else ""
+        return name_of(item[0]) + others
     inner = getattr(item, "item", item)
     return getattr(inner, "path", None) or str(inner)[:200]
 
