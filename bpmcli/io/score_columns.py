@@ -120,9 +120,10 @@ def with_new_scores(
             out[renamed[name]] = struct_of(new, layout.classes) if layout.keyed and layout.classes else new
         elif layout.kind == "log_odds" and name.lower() in NAMES["confidence"] and _holds_numbers(info, lists):
             out[name] = done.confidence  # replaced too, so that log-odds and confidence agree
-        elif name in beside and not to_probs:
-            out[name] = fresh[:, beside[name]] if len(place) > 1 else _beside(name, columns[name], first, fresh)
-        elif name in columns and name not in beside:
+        elif name in beside:
+            new = fresh[:, beside[name]] if len(place) > 1 else _beside(name, columns[name], first, fresh)
+            out |= {} if to_probs else {name: new}
+        elif name in columns:
             out[name] = columns[name]
     return out
 

@@ -875,9 +875,10 @@ def test_probabilities_beside_logits_of_another_length_are_refused(run):
     run("fit", VAL, "-o", "p.json")
     given = pa.table({"logits": [[3.0, 1.0], [0.0, 2.0]], "probs": [[0.5, 0.5], [0.25]]})
     pq.write_table(given, "a.parquet")
-    ran = run("apply", "p.json", "a.parquet", "-o", "out.parquet", code=3)
-    assert "'probs' has another number of values per row than the scores" in ran.err
-    assert not Path("out.parquet").exists()
+    for options in ([], ["--as", "probs"]):
+        ran = run("apply", "p.json", "a.parquet", "-o", "out.parquet", *options, code=3)
+        assert "'probs' has another number of values per row than the scores" in ran.err
+        assert not Path("out.parquet").exists()
 
 
 def test_another_matrix_is_never_taken_for_the_scores_of_a_table(run):
