@@ -251,6 +251,9 @@ def _with_outcome(
     if own_prediction and layout.label and not options.hit:
         return layout._replace(hit=None, prediction=None)
     if layout.hit and not (options.prediction or (options.label and layout.prediction)):
+        if options.unknown is not None:
+            said = f"--unknown needs labels, but '{layout.hit}' says which rows are correct"
+            raise DataError(said, "leave --unknown out, or name labels and predictions with --label and --prediction")
         return layout._replace(label=None, prediction=None)
     if layout.label and layout.prediction:
         return layout._replace(hit=None)

@@ -232,7 +232,11 @@ def copied(path: str) -> str:
     if key not in _own:
         import json
 
-        _own[key] = _copy(path)
+        copy = _copy(path)
+        if path != STDIN and hasattr(os, "O_PATH"):
+            with suppress(OSError):  # never closed: a pipe that takes the place of this one gets another number
+                os.open(path, os.O_PATH)
+        _own[key] = copy
         os.environ[_COPIES] = json.dumps({path: copy for (path, _), copy in _own.items()})
     return _own[key]
 

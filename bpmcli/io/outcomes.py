@@ -130,7 +130,7 @@ def _numbers_in(values: Categorical) -> Array:
     return found
 
 
-LARGEST_WEIGHT = 1e290  # so that the sum of all weights is finite
+SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-290, 1e290  # so that the sum of all weights, and one over it, are finite
 
 
 def weights_of(batch: ColumnBatch, name: str) -> Floats:
@@ -141,14 +141,16 @@ def weights_of(batch: ColumnBatch, name: str) -> Floats:
     if isinstance(values, Lists) or values.ndim != 1 or values.dtype.kind not in "fiub":
         raise DataError(f"'{name}' must be one number per row")
     weights = values.astype(np.float64)
-    bad = ~((weights >= 0) & (weights <= LARGEST_WEIGHT))
+    bad = ~((weights >= SMALLEST_WEIGHT) & (weights <= LARGEST_WEIGHT) | (weights == 0))
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         found = f"found {weights[row]:g} (row {batch.start + row + 1})"
         if np.isfinite(weights[row]) and weights[row] > 0:
             raise DataError(
-                f"weights must be at most {LARGEST_WEIGHT:g}, {found}",
-                "only ratios of weights count: divide them all by the largest",
+                f"weights must be 0 or between {SMALLEST_WEIGHT:g} and {LARGEST_WEIGHT:g}, {found}",
+                "only ratios of weights count: divide them all by the largest"
+                if weights[row] > 1
+                else "write 0 for a row that should not count",
             )
         raise DataError(
             f"weights must be finite and not negative, {found}", "give a row that should not count the weight 0"

@@ -413,12 +413,15 @@ def test_weights(run):
         "b.csv: weights must be finite and not negative, found -1 (row 1)"
         in run("metrics", "b.csv", "--weight", "w", code=3).err
     )
-    Path("c.csv").write_text("confidence,hit,w\n" + "0.9,1,1\n" * 9 + "0.6,0,1e308\n")
-    assert (
-        "c.csv: weights must be at most 1e+290, found 1e+308 (row 10)"
-        in run("metrics", "c.csv", "--weight", "w", code=3).err
-    )
     assert "no column 'u'" in run("metrics", "a.csv", "--weight", "u", code=3).err
+
+
+@pytest.mark.parametrize("weight", ["1e+308", "1e-320"])
+def test_weights_beyond_what_can_be_summed_and_inverted_are_refused(run, weight):
+    Path("a.csv").write_text("confidence,hit,w\n" + "0.9,1,1e290\n0.7,1,0\n0.7,1,1e-290\n" * 3 + f"0.6,0,{weight}\n")
+    err = run("metrics", "a.csv", "--weight", "w", code=3).err
+    shown = weight.replace("1e-320", "9.99989e-321")
+    assert f"a.csv: weights must be 0 or between 1e-290 and 1e+290, found {shown} (row 10)" in err
 
 
 def test_nan_rows_can_be_skipped(run):
@@ -670,13 +673,16 @@ def test_an_interrupt_is_exit_code_130(run, monkeypatch):
 
 
 def test_a_bug_says_that_it_is_one(run, monkeypatch):
-    def broken(*_):
+    def broken(*_, **__):
         raise ZeroDivisionError("oops")
 
     monkeypatch.delenv("BPMCLI_DEBUG")
     monkeypatch.setattr("bpmcli.tasks.measure.measure", broken)
     ran = run("metrics", VAL, code=70)
-    assert "internal error: ZeroDivisionError: oops" in ran.err
+    assert f"{VAL}: internal error: ZeroDivisionError: oops" in ran.err
+    monkeypatch.setattr("bpmcli.tasks.compare.read_rows", broken)
+    ran = run("compare", "calibrators", VAL, code=70)
+    assert f"error: {VAL}: internal error: ZeroDivisionError: oops" in ran.err
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")

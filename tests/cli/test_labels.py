@@ -257,6 +257,9 @@ def test_other_labels_outside_the_classes_are_still_refused(run: Run) -> None:
     assert "are numbers" in run("metrics", "o.npz", "--unknown", "bird", code=3).err
     np.savez("c.npz", confidence=np.linspace(0.1, 0.9, 50), hit=np.arange(50) % 2)
     assert "--unknown needs labels" in run("metrics", "c.npz", "--unknown", "0", code=3).err
+    np.savez("h.npz", confidence=np.linspace(0.1, 0.9, 50), hit=np.arange(50) % 2, y=np.arange(50) % 3)
+    err = run("metrics", "h.npz", "--unknown", "0", "--label", "y", code=3).err
+    assert "--unknown needs labels, but 'hit' says which rows are correct" in err
 
 
 def test_all_rows_unknown_and_none(run: Run) -> None:

@@ -230,12 +230,28 @@ def test_streams_of_every_format_are_read_once(where, suffix):
         Path("nameless").write_bytes(data)
         assert np.array_equal(read_rows("nameless").rows.log_odds, expected)
         return
-    os.mkfifo("pipe")
-    writer = threading.Thread(target=lambda: Path("pipe").write_bytes(data), daemon=True)
-    writer.start()
+    writer = written_to_a_pipe(data)
     assert np.array_equal(read_rows("pipe").rows.log_odds, expected)
     assert np.array_equal(read_rows("pipe").rows.log_odds, expected)
     writer.join(SECONDS)
+    assert not writer.is_alive()
+
+
+def written_to_a_pipe(data):
+    """A thread that writes into a new pipe."""
+    os.mkfifo("pipe")
+    writer = threading.Thread(target=lambda: Path("pipe").write_bytes(data), daemon=True)
+    writer.start()
+    return writer
+
+
+def test_a_pipe_in_the_place_of_a_deleted_one_is_read():
+    """File systems give a new pipe the number of one that was deleted, so the number alone does not tell them apart."""
+    for hits in ([1, 0, 1, 0], [1, 1, 1, 0]):
+        writer = written_to_a_pipe(("confidence,hit\n" + "".join(f"0.9,{hit}\n" for hit in hits)).encode())
+        assert read_rows("pipe").rows.hits.sum() == sum(hits)
+        writer.join(SECONDS)
+        os.unlink("pipe")
 
 
 def test_standard_input_by_its_path():
