@@ -10,7 +10,7 @@ import numpy as np
 from bpmcli.core.data.rows import EVENT
 from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, Ints
 from bpmcli.errors import BpmError, DataError
-from bpmcli.io.column_choice import ColumnChoice
+from bpmcli.io.column_choice import ColumnChoice, listed
 from bpmcli.io.columns import Lists, Objects
 from bpmcli.io.formats.reader import ColumnInfo, Reader
 from bpmcli.io.formats.writer import column_of_matrix
@@ -93,7 +93,7 @@ def with_new_scores(
     done: Recalibrated,
     as_probs: bool = False,
 ) -> dict[str, Any]:
-    """The columns in the order of the file's `known` ones, scores replaced by scores of the same kind and name.
+    """The columns in the order of `known`, those of the file; scores are replaced by scores of the same kind and name.
 
     Logits become logarithms of the calibrated probabilities, or with `as_probs` probabilities under a new name.
     """
@@ -129,19 +129,20 @@ def with_new_scores(
 
 
 def check_recognised(source: Reader, layout: Layout, names: Sequence[str]) -> None:
-    """Refuse a table in which the columns of another array would be taken for the scores, but not in the input.
+    """Refuse to write a table in which the columns of another array would be taken for the scores.
 
-    In an npz file, `confidence` is recognised beside a matrix `p`. As a table this matrix would be p_0, p_1, …
+    In an npz file, `confidence` is recognised beside a matrix `p`. In a table this matrix becomes p_0, p_1, …, which
+    are recognised before `confidence`.
     """
     known = source.columns
-    if _recognised(known) != layout.scores:  # chosen by an option, as in the next command
+    if _recognised(known) != layout.scores:  # an option names the scores, and will name those of the output
         return
     found = _recognised({name: known.get(name, ColumnInfo(name, None, "f")) for name in names})
     for name, info in known.items():
         exact = any(name.lower() in NAMES[role] for role in SCORES)
         if not exact and info.width is not None and name not in names and column_of_matrix(name, 0) in found:
             raise DataError(
-                f"'{name}' would become columns {', '.join(found[:3])}, …, which are taken for scores",
+                f"'{name}' would become columns {listed(found)}, which are taken for scores",
                 "rename it, or write npz: -o out.npz",
             )
 
@@ -155,12 +156,12 @@ def _recognised(columns: Mapping[str, ColumnInfo]) -> Sequence[str]:
 
 
 def _holds_numbers(info: ColumnInfo, lists: bool) -> bool:
-    """Whether a column holds real numbers, one or several per row like the scores; others only have such a name."""
+    """Whether a column holds floating-point numbers, one per row or, with `lists`, several."""
     return info.kind == "f" and (info.width is not None) == lists
 
 
 def _beside(name: str, old: Any, own: Any, fresh: Any) -> Any:
-    """Probabilities that stand beside the logits `own`: lists stay lists, and a matrix stays a matrix."""
+    """The new probabilities in the form of the `old` ones, lists or a matrix, which stand beside the logits `own`."""
     lengths, expected = _lengths(old), _lengths(own)
     if lengths is None or expected is None:
         return fresh

@@ -893,7 +893,7 @@ def test_another_matrix_is_never_taken_for_the_scores_of_a_table(run):
     both = {"confidence": rng.uniform(0.5, 1.0, 60), "hits": rng.integers(0, 2, 60)}
     np.savez("a.npz", **both, p=rng.normal(size=(60, 3)))
     ran = run("apply", "p.json", "a.npz", "-o", "out.csv", code=3)
-    assert "'p' would become columns p_0, p_1, p_2, …, which are taken for scores" in ran.err
+    assert "'p' would become columns p_0, p_1, p_2, which are taken for scores" in ran.err
     assert not Path("out.csv").exists()
     run("apply", "p.json", "a.npz", "-o", "out.npz")
     np.savez("b.npz", **both, probs_0=rng.normal(size=(60, 3)))
