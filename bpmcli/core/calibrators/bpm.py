@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bpmcli.core.calibrators.base import Calibrator
-from bpmcli.core.calibrators.registry import FitOptions, Fitted, method, one_outcome
+from bpmcli.core.calibrators.histogram import one_outcome
+from bpmcli.core.calibrators.registry import FitOptions, Fitted, method
 from bpmcli.core.curves.bpm import fit_bpm
 from bpmcli.core.curves.families import BETA, FAMILIES, Curve, Pair, family_named
 from bpmcli.core.data.rows import Rows

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from bpmcli.core.calibrators.base import Calibrator
-from bpmcli.core.calibrators.registry import FitOptions, Fitted, method, one_point
+from bpmcli.core.calibrators.registry import FitOptions, Fitted, method
 from bpmcli.core.curves.families import Pair
 from bpmcli.core.data.binning import array_split_edges
 from bpmcli.core.data.notices import Notice, notice
-from bpmcli.core.data.rows import Rows
+from bpmcli.core.data.rows import EVENT, Rows
 from bpmcli.core.data.sample import Floats, Ints, Sample
 from bpmcli.errors import DataError
 
@@ -86,3 +86,17 @@ def shrunk_accuracies(hits: Floats, mass: Floats, what: str) -> tuple[Floats, tu
         "rates-moved", count=int(pure.sum()), total=pure.size, what=what, rows=round(float(mass[pure].sum()))
     )
     return rates, (moved,)
+
+
+def one_outcome(rows: Rows) -> tuple[Notice, ...]:
+    """A notice if all rows are correct or all wrong (with `--event`: all of one label)."""
+    outcome = rows.sample.one_outcome
+    if outcome is None:
+        return ()
+    what = f"have y = {int(outcome == 'correct')}" if rows.target == EVENT else f"are {outcome}"
+    return (notice("one-outcome", what=what),)
+
+
+def one_point(sample: Sample) -> tuple[Notice, ...]:
+    """A notice if all confidences are equal."""
+    return (notice("constant-confidence"),) if sample.log_odds.size == 1 else ()

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bpmcli.core.calibrators.base import Calibrator
-from bpmcli.core.calibrators.registry import FitOptions, Fitted, method, one_outcome, one_point
+from bpmcli.core.calibrators.histogram import one_outcome, one_point
+from bpmcli.core.calibrators.registry import FitOptions, Fitted, method
 from bpmcli.core.curves.bpm import BOX
 from bpmcli.core.curves.families import BETA, FAMILIES, Curve, Family, Pair
 from bpmcli.core.curves.solve import Minimum, Objective, minimise

@@ -1,4 +1,4 @@
-"""The registry of calibration methods: what an entry holds, how a method is fitted by its name, and shared notices."""
+"""The registry of calibration methods: what an entry holds, and how a method is fitted by its name."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 from bpmcli.core.calibrators.base import PAPER, Calibrator
 from bpmcli.core.curves.families import BETA, family_named
 from bpmcli.core.data.names import known_name
-from bpmcli.core.data.notices import Notice, notice
+from bpmcli.core.data.notices import Notice
 from bpmcli.core.data.rows import EVENT, Rows, SummarisedRows
-from bpmcli.core.data.sample import Floats, Sample
+from bpmcli.core.data.sample import Floats
 from bpmcli.core.metrics import MetricOptions
 from bpmcli.errors import DataError, UsageError
 
@@ -132,17 +132,3 @@ def with_distributions(rows: Rows) -> Rows:
         return rows
     logits = np.stack([np.zeros(rows.n), rows.log_odds], axis=1)
     return rows._replace(logits=logits, labels=rows.hits.astype(np.int64), predictions=np.ones(rows.n, dtype=np.int64))
-
-
-def one_outcome(rows: Rows) -> tuple[Notice, ...]:
-    """A notice if all rows are correct or all wrong (with `--event`: all of one label)."""
-    outcome = rows.sample.one_outcome
-    if outcome is None:
-        return ()
-    what = f"have y = {int(outcome == 'correct')}" if rows.target == EVENT else f"are {outcome}"
-    return (notice("one-outcome", what=what),)
-
-
-def one_point(sample: Sample) -> tuple[Notice, ...]:
-    """A notice if all confidences are equal."""
-    return (notice("constant-confidence"),) if sample.log_odds.size == 1 else ()

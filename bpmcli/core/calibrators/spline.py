@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bpmcli.core.calibrators.base import Calibrator
-from bpmcli.core.calibrators.registry import FitOptions, Fitted, method, one_point
+from bpmcli.core.calibrators.histogram import one_point
+from bpmcli.core.calibrators.registry import FitOptions, Fitted, method
 from bpmcli.core.curves.families import Pair
 from bpmcli.core.data.notices import notice
 from bpmcli.core.data.rows import Rows
