@@ -11,12 +11,12 @@ from bpmcli.core.data.rows import EVENT
 from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, Ints
 from bpmcli.errors import BpmError, DataError
 from bpmcli.io.column_choice import ColumnChoice, listed
-from bpmcli.io.columns import Lists, Objects
+from bpmcli.io.columns import Lists, Objects, is_text
 from bpmcli.io.formats.reader import ColumnInfo, Reader
 from bpmcli.io.formats.writer import column_of_matrix
 from bpmcli.io.known_names import NAMES, SCORES, split_of
 from bpmcli.io.layout import InputOptions, Layout, understand
-from bpmcli.io.structs import struct_of
+from bpmcli.io.structs import is_spark_vector, struct_of, vector_values
 
 if TYPE_CHECKING:
     from bpmcli.core.calibrators.grouped import GroupCalibrators
@@ -121,7 +121,7 @@ def with_new_scores(
         elif layout.kind == "log_odds" and name.lower() in NAMES["confidence"] and _holds_numbers(info, lists):
             out[name] = done.confidence  # replaced too, so that log-odds and confidence agree
         elif name in beside:
-            new = fresh[:, beside[name]] if len(place) > 1 else _beside(name, columns[name], first, fresh)
+            new = fresh[:, beside[name]] if len(place) > 1 else _beside(info, columns[name], layout, first, fresh)
             out |= {} if to_probs else {name: new}
         elif name in columns:
             out[name] = columns[name]
@@ -160,13 +160,18 @@ def _holds_numbers(info: ColumnInfo, lists: bool) -> bool:
     return info.kind == "f" and (info.width is not None) == lists
 
 
-def _beside(name: str, old: Any, own: Any, fresh: Any) -> Any:
-    """The new probabilities in the form of the `old` ones, lists or a matrix, which stand beside the logits `own`."""
+def _beside(info: ColumnInfo, old: Any, layout: Layout, own: Any, fresh: Floats) -> Any:
+    """The new probabilities in the form of the `old` ones (lists, objects or a matrix) beside the logits `own`."""
+    if info.classes is not None:
+        if not layout.keyed or set(info.classes) != set(layout.classes or ()):
+            said = f"'{info.name}' holds objects, but the scores have no such keys"
+            raise DataError(said, "rename that column, or leave it out")
+        return struct_of(fresh, layout.classes or ())
     lengths, expected = _lengths(old), _lengths(own)
     if lengths is None or expected is None:
         return fresh
     if not np.array_equal(lengths, expected):
-        said = f"'{name}' has another number of values per row than the scores"
+        said = f"'{info.name}' has another number of values per row than the scores"
         raise DataError(said, "rename that column, or leave it out")
     return fresh if isinstance(old, np.ndarray) else _as_before(Lists(np.empty(0), lengths), fresh)
 
@@ -178,9 +183,25 @@ def _lengths(column: Any) -> Ints | None:
     if isinstance(column, np.ndarray):
         return np.full(len(column), column.shape[1]) if column.ndim == 2 else None
     if isinstance(column, Objects):
-        return np.array([len(value) if isinstance(value, list) else 0 for value in column.values])
+        values = [value.get("values") if isinstance(value, dict) else value for value in column.values]
+        return np.array([len(value) if isinstance(value, list) else 0 for value in values])
+    return _lengths_of_arrow(column)
+
+
+def _lengths_of_arrow(column: Any) -> Ints:
+    """The same of lists, of the vectors of Spark, and of lists as text. A row without numbers has none."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
+    from bpmcli.io.formats.text_lists import as_lists
+
+    try:
+        if is_spark_vector(column.type):
+            column = vector_values(column)
+        elif is_text(column.type):
+            column = as_lists(pa.record_batch({"": column}), [""], 0).column(0)
+    except DataError:
+        return np.zeros(len(column), dtype=np.int64)
     lengths: Ints = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
     return lengths
 

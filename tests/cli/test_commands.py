@@ -887,6 +887,45 @@ def test_probabilities_beside_logits_of_another_length_are_refused(run):
         assert not Path("out.parquet").exists()
 
 
+SPARK = pa.struct([("type", pa.int8()), ("size", pa.int32()), ("indices", pa.list_(pa.int32())),
+                   ("values", pa.list_(pa.float64()))])  # fmt: skip
+FORMS = {
+    "objects": lambda rows: [dict(zip("abc", row, strict=False)) for row in rows],
+    "vectors of Spark": lambda rows: pa.array([{"type": 1, "values": row} for row in rows], SPARK),
+    "lists": lambda rows: rows,
+}
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl", "csv"])
+@pytest.mark.parametrize("form", FORMS)
+def test_probabilities_beside_logits_are_replaced_in_their_form(run, form, suffix):
+    logits, label = [[3.0, 1.0, 0.0], [0.0, 2.0, 1.0]], ["a", "c"]
+
+    def applied(probs: list[list[float]], own: str, code: int) -> str:
+        given = pa.table({"logits": FORMS[own](logits), "probs": FORMS[form](probs), "label": label})
+        rows = given.to_pylist()
+        if suffix == "parquet":
+            pq.write_table(given, "a.parquet")
+        elif suffix == "jsonl":
+            Path("a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        else:
+            pd.DataFrame(rows).to_csv("a.csv", index=False)
+        return run("apply", "p.json", f"a.{suffix}", "-o", "out.jsonl", code=code).err
+
+    if suffix == "csv" and form != "lists":
+        pytest.skip("csv holds lists as text, but no objects")
+    run("fit", VAL, "--method", "temperature", "-o", "p.json")
+    own = "objects" if form == "objects" else "lists"
+    applied([[0.9, 0.1, 0.0], [0.1, 0.6, 0.3]], own, code=0)
+    for line in Path("out.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        assert type(row["probs"]) is type(row["logits"])
+        new, probs = (list(row[name].values()) if own == "objects" else row[name] for name in ("logits", "probs"))
+        assert probs == pytest.approx(np.exp(new) / np.exp(new).sum())
+    said = "holds objects, but the scores have no such keys" if form == "objects" else "has another number of values"
+    assert f"'probs' {said}" in applied([[0.9, 0.1], [0.1, 0.9]], own, code=3)
+
+
 def test_another_matrix_is_never_taken_for_the_scores_of_a_table(run):
     rng = np.random.default_rng(0)
     run("fit", VAL, "-o", "p.json")
