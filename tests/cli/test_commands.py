@@ -887,6 +887,28 @@ def test_probabilities_beside_logits_of_another_length_are_refused(run):
         assert not Path("out.parquet").exists()
 
 
+@pytest.mark.parametrize("suffix", ["npz", "parquet", "csv", "jsonl"])
+@pytest.mark.parametrize("options", [(), ("--event",)])
+def test_a_logit_of_an_event_becomes_its_probability(run, options, suffix):
+    """Also where the probability stands beside the logit: both are calibrated, or one takes the place of the other."""
+    x = np.random.default_rng(0).normal(size=60)
+    columns = {"logit": x, "prob": 1 / (1 + np.exp(-x)), "label": (np.arange(60) % 3 > 0).astype(int)}
+    frame = pd.DataFrame(columns)
+    np.savez("a.npz", **columns)
+    frame.to_parquet("a.parquet")
+    frame.to_csv("a.csv", index=False)
+    frame.to_json("a.jsonl", orient="records", lines=True, double_precision=15)
+    run("fit", "a.npz", *options, "--method", "platt", "-o", "p.json")
+    run("apply", "p.json", f"a.{suffix}", *options, "-o", "logits.csv")
+    run("apply", "p.json", f"a.{suffix}", *options, "--as", "probs", "-o", "probs.csv")
+    logits, probs = pd.read_csv("logits.csv"), pd.read_csv("probs.csv")
+    assert list(logits) == list(columns)
+    assert list(probs) == ["prob", "label"]
+    assert logits["prob"].to_numpy() == pytest.approx(1 / (1 + np.exp(-logits["logit"].to_numpy())), abs=1e-9)
+    assert probs["prob"].to_numpy() == pytest.approx(logits["prob"].to_numpy(), abs=1e-9)
+    assert not np.allclose(logits["logit"], x, atol=0.01)
+
+
 SPARK = pa.struct([("type", pa.int8()), ("size", pa.int32()), ("indices", pa.list_(pa.int32())),
                    ("values", pa.list_(pa.float64()))])  # fmt: skip
 FORMS = {
