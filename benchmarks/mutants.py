@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parent.parent
 EQUIVALENT = Path(__file__).with_name("mutants_equivalent.txt")
 
 TESTS = {
-    "core/data/binning.py": ["tests/core/data/test_binning.py"],
+    "core/data/binning.py": ["tests/core/data/test_binning.py", "tests/core/data/test_adding.py"],
     "core/metrics/definitions.py": ["tests/core/metrics/test_definitions.py"],
     "core/metrics/class_definitions.py": ["tests/core/metrics/test_whole.py"],
     "core/metrics/bin_table.py": ["tests/core/metrics/test_definitions.py", "-k", "bin_table or wilson"],

@@ -12,6 +12,7 @@ import pytest
 from conftest import ROOT
 from doc_blocks import PAGES, blocks, mismatches, new_folder, shell, steps
 
+from bpmcli.cli.cmd_compare import KINDS
 from bpmcli.core.metrics import METRICS
 
 README = ROOT / "README.md"
@@ -108,21 +109,26 @@ def keys_of(document: object) -> set[str]:
     return set()
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "metrics sample_data/digits_test.npz sample_data/digits_good.npz --sort tce --noise-floor --noise-runs 9",
-        "metrics sample_data/digits_test.npz -m ece --classwise --bins-table --interval 0.9 --fail-above ece=0.5",
-        "compare metrics sample_data/digits_good.npz sample_data/digits_overconfident.npz --paired -m ece,ks",
-        "compare calibrators sample_data/digits_val.npz --method bpm --method temperature -m ece --repeats 1",
-        "compare metrics --truth D1 -n 100 --runs 2 -m ece",
-        "compare curves --truth D1 -n 100 --runs 2 --method bpm",
-        "compare samples --truth D1 -n 100 --runs 2 --method bpm",
-        "simulate D1 -n 5 -o drawn.csv",
-        "summarize sample_data/digits_test.npz -o cells.parquet",
-        "config",
-    ],
-)
+JSON_CALLS = [
+    "metrics sample_data/digits_test.npz sample_data/digits_good.npz --sort tce --noise-floor --noise-runs 9",
+    "metrics sample_data/digits_test.npz -m ece --classwise --bins-table --interval 0.9 --fail-above ece=0.5",
+    "compare metrics sample_data/digits_good.npz sample_data/digits_overconfident.npz --paired -m ece,ks",
+    "compare calibrators sample_data/digits_val.npz --method bpm --method temperature -m ece --repeats 1",
+    "compare metrics --truth D1 -n 100 --runs 2 -m ece",
+    "compare curves --truth D1 -n 100 --runs 2 --method bpm",
+    "compare samples --truth D1 -n 100 --runs 2 --method bpm",
+    "simulate D1 -n 5 -o drawn.csv",
+    "summarize sample_data/digits_test.npz -o cells.parquet",
+    "config",
+]
+
+
+def test_every_comparison_is_among_the_calls():
+    for kind in KINDS:
+        assert any(call.startswith(f"compare {kind} ") for call in JSON_CALLS), kind
+
+
+@pytest.mark.parametrize("call", JSON_CALLS)
 def test_every_key_of_a_json_document_is_documented(folder, call):
     described = (DOCS / "JSON.md").read_text(encoding="utf-8")
     document = json.loads(shell(f"bpmcli {call} -q -f json", folder).stdout)

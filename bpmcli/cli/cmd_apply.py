@@ -67,9 +67,10 @@ def _calibrate(jobs: Sequence[Any], results: Any, outcomes: Outcomes, mean: str)
         counts.update(notice.code for notice in done.notices)
         if new:
             console.show_notices(new, outcomes.where(path))
-        if target != "-":
+        if target != "-" or done.judged:
             change = f"{mean} {done.mean_before:.5f} -> {done.mean_after:.5f}"
-            console.note(f"{path} -> {done.output}: {done.rows:,} rows, {change}")
+            written = "standard output" if target == "-" else done.output
+            console.note(f"{path} -> {written}: {done.rows:,} rows, {change}")
         if done.judged:
             console.note(f"  before: {done.judged.before}")
             console.note(f"  after: {done.judged.after}")

@@ -12,6 +12,9 @@ from bpmcli.core.data.sample import Floats
 from bpmcli.core.metrics.axis import FARTHEST, LOG_ODDS, Axis, tick_label
 from bpmcli.core.metrics.reliability import Reliability
 
+JOINED = "\N{NO-BREAK SPACE}"
+"""Keeps a mark of the legend and its meaning in one line; a plain space is printed."""
+
 MARGIN = 9
 """Characters left of the plot: labels of the vertical axis and the axis itself."""
 
@@ -160,16 +163,16 @@ def _legend(found: Reliability, grid: _Grid, marks: Marks, event: bool) -> Itera
 
     across, up = ("P(y = 1)", "event rate") if event else ("confidence", "accuracy")
     curve, diagonal = ("⠒", "⠐⠄") if marks.braille else ("*", ".")
-    few = f"{marks.light_bin} few rows" if any(_is_light(b, found) for b in found.bins) else ""
+    few = f"{marks.light_bin}{JOINED}few rows" if any(_is_light(b, found) for b in found.bins) else ""
     remarks = ", ".join(filter(None, [few, *found.at_the_edge()]))
-    bins = f"{marks.bin} bin ({remarks})" if remarks else f"{marks.bin} bin"
+    bins = f"{marks.bin}{JOINED}bin ({remarks})" if remarks else f"{marks.bin}{JOINED}bin"
     level = f"{100 * found.level:g} %"
     legend = (
-        f"{up} against {across}: {bins}, {curve} curve, {marks.band} its {level} band, "
-        f"{diagonal} perfect calibration; {_highest_bar(found, grid, event)}"
+        f"{up} against {across}: {bins}, {curve}{JOINED}curve, {marks.band}{JOINED}its {level} band, "
+        f"{diagonal}{JOINED}perfect calibration; {_highest_bar(found, grid, event)}"
     )
     for line in textwrap.wrap(legend, grid.columns):
-        yield [Glyph(" " * MARGIN + line, "dim")]
+        yield [Glyph(" " * MARGIN + line.replace(JOINED, " "), "dim")]
 
 
 def _highest_bar(found: Reliability, grid: _Grid, event: bool) -> str:

@@ -130,6 +130,7 @@ def _numbers_in(values: Categorical) -> Array:
     return found
 
 
+NO_WEIGHT = "give a row that should not count the weight 0"
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-290, 1e290  # so that the sum of all weights, and one over it, are finite
 
 
@@ -148,13 +149,9 @@ def weights_of(batch: ColumnBatch, name: str) -> Floats:
         if np.isfinite(weights[row]) and weights[row] > 0:
             raise DataError(
                 f"weights must be 0 or between {SMALLEST_WEIGHT:g} and {LARGEST_WEIGHT:g}, {found}",
-                "only ratios of weights count: divide them all by the largest"
-                if weights[row] > 1
-                else "write 0 for a row that should not count",
+                "only ratios of weights count: divide them all by the largest" if weights[row] > 1 else NO_WEIGHT,
             )
-        raise DataError(
-            f"weights must be finite and not negative, {found}", "give a row that should not count the weight 0"
-        )
+        raise DataError(f"weights must be finite and not negative, {found}", NO_WEIGHT)
     return weights
 
 

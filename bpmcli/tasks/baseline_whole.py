@@ -16,7 +16,7 @@ from bpmcli.core.data.normal import normal_quantile
 from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import Floats
 from bpmcli.core.metrics.increase import Increase, increase
-from bpmcli.core.metrics.influence import FEWER, Influence, influences, noise_of_fewer, slope, standard_error
+from bpmcli.core.metrics.influence import FEWER, KNOWN, Influence, influences, noise_of_fewer, slope, standard_error
 from bpmcli.core.metrics.registry import METRICS, MetricOptions
 from bpmcli.errors import DataError
 from bpmcli.io.packed import HINT, pack, unpack
@@ -28,13 +28,16 @@ Record = Mapping[str, Any]
 
 
 def is_whole(name: str) -> bool:
-    """Whether the metric is about whole distributions and has a standard error."""
+    """Whether the metric is about whole distributions, and not a P-value: such a metric is compared here."""
     return METRICS[name].needs_classes and not METRICS[name].is_test
 
 
 def kept_whole(rows: Rows, names: Sequence[str], options: MetricOptions, with_rows: bool) -> tuple[Any, Any]:
-    """For the metrics `names`: their standard errors and noise, and the influence of each row if it is kept."""
-    found = influences(rows, names, options)
+    """For the metrics `names`: their standard errors and noise, and the influence of each row if it is kept.
+
+    A metric whose influences are not known has neither.
+    """
+    found = influences(rows, [name for name in names if name in KNOWN], options)
     whole = {
         name: {
             "error": standard_error(one.rows, rows),
@@ -70,7 +73,7 @@ class Runs(NamedTuple):
     ) -> dict[str, Increase]:
         """The increase of every metric in `values`, which holds the metrics of both runs."""
         out = {name: Increase(None, None, self.same_rows) for name in values}
-        known = {name: (a, b) for name, (a, b) in values.items() if a is not None and b is not None}
+        known = {n: (a, b) for n, (a, b) in values.items() if n in KNOWN and a is not None and b is not None}
         for name, (before, _) in known.items():
             if name not in (self.stored.get("whole") or {}):
                 raise DataError(f"the baseline has {name}, but not its uncertainty", self.save_again)

@@ -56,6 +56,13 @@ def test_it_fits_the_terminal(width, axis):
     assert longest > width - 12
 
 
+@pytest.mark.parametrize("width", range(50, 130, 3))
+def test_every_mark_of_the_legend_stands_beside_its_meaning(width):
+    text = plain(draw(rows(-0.1), width))
+    assert "\N{NO-BREAK SPACE}" not in text
+    assert [mark for mark in ("● bin", "⠒ curve", "░ its", "⠐⠄ perfect") if mark not in text] == []
+
+
 def test_ascii_has_nothing_else():
     text = plain(draw(rows(-0.1), 80, unicode=False))
     assert text.isascii()

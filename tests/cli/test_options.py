@@ -156,6 +156,13 @@ def test_sizes_have_a_limit(run, sizes):
     assert "at most 1000 sizes, each of at most 10000000 rows" in ran.err
 
 
+@pytest.mark.parametrize("names", [names for names in COMMANDS if names[0] == "compare"], ids=" ".join)
+def test_comparisons_refuse_an_output_that_cannot_be_written_before_they_begin(run, names):
+    ran = run(*arguments(names), "-o", "table.docx", code=2)
+    assert "table.docx: cannot write '.docx' files" in ran.err
+    assert ran.out == ""
+
+
 def test_fit_takes_one_method(run):
     assert "fit takes one --method" in run("fit", TEST, "--method", "bpm", "--method", "platt", code=2).err
 

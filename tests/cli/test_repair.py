@@ -169,6 +169,16 @@ def test_apply_judges_what_it_can_read_only_once(run, monkeypatch):
     assert "before: over-confident" in run("apply", "p.json", "-", "-o", "out.npz").err
 
 
+def test_what_apply_says_about_standard_output_names_its_input(run):
+    run("fit", VAL, "--method", "temperature", "-o", "p.json")
+    Path("in.csv").write_text("prob,label\n" + "0.9,1\n0.8,0\n" * 50)
+    said = run("apply", "p.json", "in.csv", "-o", "-").err.splitlines()
+    first = said.index(next(line for line in said if line.startswith("  before: ")))
+    assert said[first - 1].startswith("in.csv -> standard output: 100 rows, mean confidence ")
+    Path("in.csv").write_text("prob\n" + "0.9\n0.8\n" * 50)
+    assert "standard output" not in run("apply", "p.json", "in.csv", "-o", "-").err
+
+
 def test_more_rows_than_the_limit_are_not_judged(run, monkeypatch):
     monkeypatch.setattr("bpmcli.tasks.apply.JUDGED_ROWS", 598)
     run("fit", VAL, "--method", "temperature", "-o", "p.json")

@@ -133,14 +133,15 @@ def _kept(case: Case, ran: Ran) -> Iterator[Finding]:
     """Row preservation for one input and one output."""
     target = _option(ran.argv, "-o", "--output")
     inputs = [a for a in ran.argv[2:] if a in case.files and not a.endswith(".json") and a != target]
-    if len(inputs) != 1 or target is None or KEY in (_option(ran.argv, name) for name in COLUMNS[:4]):
+    scores = {_option(ran.argv, name) for name in COLUMNS[:4]}
+    if len(inputs) != 1 or target is None or KEY in scores:
         return
     before, after = ran.before.get(inputs[0]), ran.after.get(target)
     if before is None or after is None:
         return
     # Without a suffix, the output has the format of the input, and is not packed.
     name = target if "." in target else inputs[0].removesuffix(".gz")
-    for text in differences(inputs[0], before, name, after, "--skip-missing" in ran.argv):
+    for text in differences(inputs[0], before, name, after, "--skip-missing" in ran.argv, scores):
         yield Finding("not preserved", f"{_suffix(inputs[0])} to {_suffix(target)}: {text}")
 
 

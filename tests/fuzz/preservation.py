@@ -6,7 +6,7 @@ import datetime
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,10 @@ KEY = "row"
 """A column of distinct numbers that every random table has."""
 
 
-def differences(source: str, before: bytes, target: str, after: bytes, skipping: bool) -> Iterator[str]:
-    """What was lost or changed on the way, in words."""
+def differences(
+    source: str, before: bytes, target: str, after: bytes, skipping: bool, scores: Collection[str | None] = ()
+) -> Iterator[str]:
+    """What was lost or changed on the way, in words. `scores`: columns that options named as scores, which do change."""
     try:
         old = read_columns(source, before)
     except (ValueError, KeyError, OSError) as error:
@@ -47,6 +49,7 @@ def differences(source: str, before: bytes, target: str, after: bytes, skipping:
     if isinstance(index, str):
         yield index
     elif index is not None:
+        old = {name: values for name, values in old.items() if name not in scores}
         yield from _columns(old, new, index, len(keys), family(source) == family(target), family(target))
 
 

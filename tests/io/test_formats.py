@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import re
 import shlex
 import sys
 from pathlib import Path
@@ -22,7 +21,7 @@ from bpmcli.io.writers import open_writer
 RNG = np.random.default_rng(0)
 PROBS = RNG.dirichlet(np.ones(3), 50)
 LABELS = RNG.integers(0, 3, 50)
-TEXT_FORMATS = [suffix for suffix, writer in writers().items() if writer.keeps_text]
+TEXT_FORMATS = {suffix: writer for suffix, writer in writers().items() if writer.keeps_text}
 
 
 @pytest.mark.parametrize("suffix", writers())
@@ -64,6 +63,20 @@ def test_a_format_is_recognised_by_content(suffix, tmp_path):
     assert by_content(path.read_bytes()[: 1 << 16]).label == readers()[suffix].label
 
 
+@pytest.mark.parametrize("suffix", [suffix for suffix, writer in writers().items() if not writer.to_stdout])
+def test_a_file_that_was_cut_off_is_refused(suffix, tmp_path):
+    """Not plain text, where a line may end anywhere."""
+    path = tmp_path / f"x{suffix}"
+    with open_writer(str(path)) as out:
+        for _ in range(2):
+            out.write({"probs": PROBS, "label": LABELS})
+    whole = path.read_bytes()
+    for size in np.linspace(1, len(whole) - 1, 40).astype(int):
+        path.write_bytes(whole[:size])
+        with pytest.raises(DataError):
+            read_rows(str(path), InputOptions())
+
+
 @pytest.mark.parametrize("target", TEXT_FORMATS)
 @pytest.mark.parametrize("origin", TEXT_FORMATS)
 def test_numbers_keep_their_digits_from_text_to_text(run, origin, target, tmp_path, monkeypatch):
@@ -79,7 +92,7 @@ def test_numbers_keep_their_digits_from_text_to_text(run, origin, target, tmp_pa
     opened = gzip.open if target.endswith(".gz") else open
     with opened(f"out{target}", "rt", encoding="utf-8") as file:
         lines = file.read().splitlines()
-    assert [re.split("[,\t]", line)[1] for line in lines[1:]] == note.tolist()
+    assert [line.split(TEXT_FORMATS[target].delimiter)[1] for line in lines[1:]] == note.tolist()
 
 
 @pytest.mark.parametrize("suffix", TEXT_FORMATS)

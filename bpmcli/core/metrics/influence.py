@@ -28,6 +28,9 @@ from bpmcli.errors import UsageError
 BRIER_PARTS = BrierParts._fields
 LOSSES = ("nll-all", "brier-all")
 CLASS_ERRORS = ("ece-classwise", "ece-marginal")
+MEANS = ("accuracy", "brier", "nll", *BRIER_PARTS)
+KNOWN = (*LOSSES, *CLASS_ERRORS, "auroc", *MEANS)
+"""The metrics whose influences are computed here."""
 FEWER = 2.0 ** np.arange(-6.0, 21.0)
 """The values of N/n − 1 for which it is computed how much noise n < N rows would add."""
 
@@ -46,7 +49,7 @@ class Influence(NamedTuple):
 
 
 def influences(rows: Rows, names: Sequence[str], options: MetricOptions) -> dict[str, Influence]:
-    """The influences of the rows on the metrics, which must be scores or class-wise errors."""
+    """The influences of the rows on the metrics, which must be among KNOWN."""
     losses = dict(zip(LOSSES, losses_of(rows), strict=True)) if any(name in LOSSES for name in names) else {}
     found = {name: _of_mean(losses[name], rows) for name in names if name in LOSSES}
     if any(name in CLASS_ERRORS for name in names):
@@ -98,7 +101,7 @@ def _row_values(rows: Rows, name: str) -> Floats:
     """What each row adds to a score that is a mean over rows."""
     if name == "accuracy":
         return rows.hits.astype(np.float64)
-    if name not in ("brier", "nll", *BRIER_PARTS):
+    if name not in MEANS:
         raise UsageError(f"{name} is not a mean over rows, so its difference has no standard error here")
     x = rows.log_odds.copy()
     make_room_for_hit(x)  # as the sample does

@@ -152,8 +152,9 @@ def paired_differences(
     """Every metric of both models and the difference d, with the interval d ± z · se and a P-value for d = 0.
 
     The standard error se comes from `runs` joint resamples of the rows, or of the clusters of `second` if it has any.
-    Metrics that refit a curve use at most FEW resamples; scores need none (`paired_scores`). Raises DataError if the
-    rows are not the same, and UsageError for a P-value among the metrics. For an example see docs/PYTHON.md.
+    Metrics that refit a curve use at most FEW resamples; scores need none (`paired_scores`). A metric of whole
+    distributions that is no score has no interval. Raises DataError if the rows are not the same, and UsageError for a
+    P-value among the metrics. For an example see docs/PYTHON.md.
     """
     tests = [name for name in names if name in METRICS and METRICS[name].is_test]
     if tests:
@@ -163,7 +164,7 @@ def paired_differences(
     known = [name for name in names if all(found[name].value is not None for found in exact)]
     scores = {n: (exact[0][n].value, exact[1][n].value) for n in known if is_score(n)}
     errors = score_errors(first, second, scores, options) if scores else {}  # type: ignore[arg-type]
-    known = [name for name in known if not is_score(name)]
+    known = [name for name in known if not (is_score(name) or METRICS[name].needs_classes)]
     parts: dict[str, list[Floats]] = {name: [] for name in names}
     rng = np.random.default_rng(seed)
     resamples = _joint_resamples((_Model(first), _Model(second)), runs, rng, second.clusters) if known else ()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bpmcli.core.data.rows import Rows
-from bpmcli.core.metrics.influence import influences, slope, standard_error
-from bpmcli.core.metrics.registry import METRICS, MetricOptions
+from bpmcli.core.metrics.influence import KNOWN, influences, slope, standard_error
+from bpmcli.core.metrics.registry import MetricOptions
 
 
 def is_score(name: str) -> bool:
     """Whether the metric's standard error is found here, and not from resampled outcomes."""
-    return not METRICS[name].calibration_error
+    return name in KNOWN
 
 
 def score_errors(

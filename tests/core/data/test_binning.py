@@ -189,3 +189,15 @@ def test_the_authors_need_240_rows():
     assert author_scheme_bins(sample_from_confidences(s, s > 0.5)).mass.size == sum(range(1, 12))
     with pytest.raises(FitError, match="239 rows are too few"):
         author_scheme_bins(sample_from_confidences(s[1:], s[1:] > 0.5))
+
+
+def test_bins_of_equal_width_with_weights_are_weighted_means():
+    rng = np.random.default_rng(5)
+    s, hits, weights = rng.random(50), rng.integers(0, 2, 50), rng.integers(1, 5, 50)
+    found = make_bins(sample_from_confidences(s, hits, weights.astype(float)), 4, "width")
+    number = (s * 4).astype(int)
+    for k in range(4):
+        inside = weights * (number == k)
+        assert found.mass[k] == pytest.approx(inside.sum() * 50 / weights.sum())
+        assert found.confidences[k] == pytest.approx(inside @ s / inside.sum())
+        assert found.accuracies[k] == pytest.approx(inside @ hits / inside.sum())

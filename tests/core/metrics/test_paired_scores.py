@@ -13,11 +13,11 @@ from bpmcli.core.data.sample import Ints, sigmoid
 from bpmcli.core.metrics import METRICS, MetricOptions, measure
 from bpmcli.core.metrics.influence import CLASS_ERRORS, influences, noise_of_fewer, slope, standard_error
 from bpmcli.core.metrics.paired import paired_differences
-from bpmcli.core.metrics.paired_scores import score_errors
+from bpmcli.core.metrics.paired_scores import is_score, score_errors
 from bpmcli.errors import UsageError
 
 OPTIONS = MetricOptions()
-SCORES = [name for name, entry in METRICS.items() if not entry.calibration_error and not entry.is_test]
+SCORES = [name for name in METRICS if is_score(name)]
 MEANS = [name for name in SCORES if name not in CLASS_ERRORS]
 
 

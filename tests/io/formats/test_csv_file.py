@@ -16,6 +16,7 @@ from bpmcli.io.columns import Lists
 from bpmcli.io.formats import csv_columns, csv_file, jsonl_file, text_lines
 from bpmcli.io.formats.csv_file import CsvGzWriter, CsvReader, CsvWriter, TsvGzWriter, TsvReader, TsvWriter
 from bpmcli.io.formats.jsonl_file import JsonlReader
+from bpmcli.io.opening import open_reader
 
 
 @pytest.fixture
@@ -428,3 +429,108 @@ def test_a_long_value_is_shortened_in_the_message(path):
     with pytest.raises(DataError) as error:
         read_rows(read(path, f"confidence,hit\n{'x' * 10000},1\n").path)
     assert f"holds '{'x' * 80}' (row 1), which is not a number" in str(error.value)
+
+
+def test_a_table_without_rows_may_have_brackets_in_its_names(path):
+    found = read(path, 's,"a[0]"\n')
+    assert list(found.columns) == ["s", "a[0]"]
+    assert list(found.batches(["s"])) == []
+
+
+def test_tuples_are_lists(path):
+    found = read(path, 's,p\n0.5,"(0.25, 0.75)"\n0.5,"(0.5, 0.5)"\n')
+    assert found.columns["p"].width is not None
+    (batch,) = found.batches(["p"])
+    assert batch.columns["p"].values.tolist() == [0.25, 0.75, 0.5, 0.5]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("a.csv", "quote fields that hold the separator, and leave no line cut off"),
+        ("a.txt", "leave out files that are no tables; if this is one, quote fields that hold the separator"),
+    ],
+)
+def test_hints_about_cut_lines(tmp_path, name, hint):
+    with pytest.raises(DataError, match="line 2 has 1 fields, the header 2") as error:
+        values(read(tmp_path / name, "s,t\n0.5\n"), "s")
+    assert error.value.hint == hint
+
+
+def test_the_first_and_the_last_column_without_a_header_are_named(path):
+    (found,) = read(path, "0.5,1,2\n0.25,0,3\n").notices()
+    assert dict(found.values) == {"first": "0", "last": "2"}
+    assert read(path, "s,t\n0.5,1\n").notices() == ()
+
+
+def test_an_open_quote_is_found_before_anything_is_read(path):
+    with pytest.raises(DataError, match="line 2 opens a quote that is never closed"):
+        _ = read(path, 's,t\n0.5,"a\n').columns
+
+
+def test_a_missing_number_is_not_quoted(path):
+    with pytest.raises(DataError, match=r"column 's' holds 'NA' \(row 1\), which is not a number"):
+        values(read(path, 's,t\n"NA",1\n0.5,2\n'), "s")
+
+
+def test_bytes_that_are_not_text_have_a_line(path):
+    found = read(path, b"s,t\n" + b"0.5,a\n" * 20_000 + b"0.5,\xff\n")
+    with pytest.raises(DataError, match=r"is not text \(UTF-8\) \(line 20002\)"):
+        list(found.batches(["s", "t"], ["s"]))
+
+
+def test_a_file_with_another_suffix_is_not_called_csv(tmp_path):
+    """Almost any text could be csv, so the reader of the suffix says what is wrong."""
+    (tmp_path / "a.npz").write_text("s,t\n0.5,1\n")
+    with pytest.raises(DataError, match="cannot be read as npz"):
+        open_reader(str(tmp_path / "a.npz"))
+
+
+def test_names_of_groups_and_dates_stay_text_where_they_are_used(path):
+    text = "s,n,d\n0.5,007,2020-01-02\n0.5,8,2020-01-03\n"
+    found = read(path, text)
+    assert values(found, "n", numeric=False) == [7, 8]
+    assert [v for b in found.batches(["d"]) for v in b.columns["d"].tolist()] == ["2020-01-02", "2020-01-03"]  # type: ignore[union-attr]
+    found = read(path, text)
+    found.group = "n"
+    assert [v for b in found.batches(["n"]) for v in b.columns["n"].tolist()] == ["007", "8"]  # type: ignore[union-attr]
+
+
+def test_columns_get_types_only_in_formats_with_types(path):
+    text = 's,n,l\n0.5,1,"[1, 2]"\n0.5,2,"[3, 4]"\n'
+    for written_as, n, lists in ((".csv", ["1", "2"], ["[1, 2]", "[3, 4]"]), (".parquet", [1, 2], None)):
+        found = read(path, text, written_as)
+        assert passed(found, "n") == n
+        assert lists is None or passed(found, "l") == lists
+    found = read(path, text, ".parquet")
+    assert set(found._exact_types(["n"])) == {"n"}
+    assert found._exact_types(["n", "s"]) == {"n": pa.int64(), "s": pa.float64()}  # also of columns asked for later
+
+
+@pytest.mark.parametrize("columns", [{"s": [0.5], "a\0b": [1]}, {"s": [0.5], "t": ["a\0b"]}])
+def test_nul_is_not_written(path, columns):
+    out = CsvWriter(str(path), {})
+    with pytest.raises(DataError, match="NUL"):
+        out.write({name: np.array(column) for name, column in columns.items()})
+    out.file.close()
+
+
+def test_plain_batches_have_one_header(path):
+    out = CsvWriter(str(path), {})
+    for _ in range(2):
+        out.write({"s": np.array([0.5]), "n": np.array([1])})
+    out.close()
+    assert path.read_text() == "s,n\n0.5,1\n0.5,1\n"
+
+
+def test_text_with_everything_that_needs_quotes(path):
+    out = CsvWriter(str(path), {})
+    out.write({"t": np.array(['a"b\r,c']), "n": np.array([1])})
+    out.close()
+    assert path.read_bytes() == b't,n\n"a""b\r,c",1\n'
+
+
+def test_decimal_commas_do_not_stay_text(path):
+    found = read(path, "s;f;n\n0,5;1,50;007\n", ".csv")
+    assert passed(found, "f") == [1.5]
+    assert passed(found, "n") == ["007"]
