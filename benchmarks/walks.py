@@ -4,7 +4,7 @@
     python benchmarks/walks.py --steps metrics  also every step of one walk
     PYTHONPATH=OTHER python benchmarks/walks.py --package OTHER/bpmcli
 
-A room is a folder directly below the package: core, io, tasks, engines, cli or plots. `sys.setprofile` reports every
+A room is a folder directly below the package, such as core or io. `sys.setprofile` reports every
 call of a Python function and every time a generator is resumed. Of these, only functions defined in the package and
 written with `def` are counted; lambdas, comprehensions and whatever runs while a module is being imported are not,
 nor are the methods that every record has (bpmcli/record.py), just as those of dataclasses and named tuples are not.

@@ -58,6 +58,8 @@ def test_a_worker_over_its_budget_costs_its_file(many):
     assert ran.code == 3
     assert "a.parquet: took more memory" in ran.err
     assert b"c.csv" in ran.out
+    ran = bpmcli(many, "compare", "calibrators", "a.parquet", "c.csv", "-j", "2", "--in-sample", budget="150M")
+    assert ran.err.startswith("bpmcli: error: a.parquet: took more memory")
 
 
 def test_nothing_unfinished_is_left(many, tmp_path):

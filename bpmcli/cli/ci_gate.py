@@ -13,7 +13,6 @@ from bpmcli.core.data.names import known_name
 from bpmcli.core.metrics import METRICS
 from bpmcli.errors import UsageError
 
-SCHEMA, VERSION = "bpmcli/metrics", 1
 FAIL_ABOVE, PASS_BELOW, MAX_INCREASE, FAIL_BELOW = "fail-above", "pass-below", "max-increase", "fail-below"
 CONFIDENCE = 0.95
 """The confidence of --pass-below if neither --gate-confidence nor --interval sets it."""
@@ -45,6 +44,8 @@ class Limits(NamedTuple):
     """Other limits (above, below, rises, least; None keeps them) for inputs whose path matches. The last match wins."""
     least: Sequence[Limit] = ()
     """The lowest values allowed for metrics whose higher values are better."""
+    names: Sequence[str] = ()
+    """The metrics to measure: a gate must never pass because its metric was left out."""
 
     def at(self, path: str) -> Limits:
         """The limits of this input."""
@@ -63,11 +64,6 @@ class Limits(NamedTuple):
         kinds = {FAIL_ABOVE: self.above, PASS_BELOW: self.below, MAX_INCREASE: self.rises, FAIL_BELOW: self.least}
         for kind, limits in kinds.items():
             yield from ((kind, limit) for limit in limits)
-
-    def names(self) -> list[str]:
-        """The metrics to measure: a gate must never pass because its metric was left out."""
-        by_path = [limit for _, limits in self.paths for kind in limits for limit in kind or ()]
-        return [limit.metric for limit in [*(limit for _, limit in self.kinds()), *by_path]]
 
     @property
     def needs_interval(self) -> bool:
@@ -136,17 +132,20 @@ def _check_range(option: str, text: str, metric: str, limit: float) -> None:
     raise UsageError(f"{option} {text}: {metric} is at most {most:g}, so this gate could never {never}", hint)
 
 
-def with_levels(limits: Limits, interval: float, gate_confidence: float | None) -> Limits:
-    """These gates with the level of the intervals that they need; `interval` is the level that --interval sets.
+def completed(limits: Limits, interval: float, gate_confidence: float | None) -> Limits:
+    """These gates with what follows from them: the metrics to measure, and the level of the intervals that they need.
 
-    The one-sided limits at level c are the limits of the two-sided interval at level 2c − 1.
+    `interval` is the level that --interval sets. The one-sided limits at level c are the limits of the two-sided
+    interval at level 2c − 1.
     """
+    by_path = [limit for _, inside in limits.paths for kind in inside for limit in kind or ()]
+    limits = limits._replace(names=[limit.metric for limit in [*(limit for _, limit in limits.kinds()), *by_path]])
     if gate_confidence is None:
         if not limits.needs_interval:
             return limits._replace(interval=interval)
         return limits._replace(interval=interval or 2 * CONFIDENCE - 1)
     check_level("--gate-confidence", gate_confidence)
-    if not limits.names():
+    if not limits.names:
         raise UsageError(
             "--gate-confidence needs --fail-above, --fail-below, --pass-below or --max-increase",
             "--fail-above tce=0.03 --gate-confidence 0.95",
@@ -163,15 +162,6 @@ def with_levels(limits: Limits, interval: float, gate_confidence: float | None) 
     if not (named or limits.needs_interval):
         needed = interval  # an increase has an interval of its own
     return limits._replace(interval=needed, confidence=gate_confidence)
-
-
-def before(limits: Limits, options: Mapping[str, Any]) -> Record | None:
-    """The saved run to compare with, if there is one; it must have been measured with the same options."""
-    if limits.baseline is None:
-        return None
-    from bpmcli.tasks.baseline import load_baseline
-
-    return load_baseline(limits.baseline, options)
 
 
 def with_baselines(wanted: Any, limits: Limits, baseline: Record | None, single: bool, saved: int) -> Any:

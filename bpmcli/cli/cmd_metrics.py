@@ -51,7 +51,7 @@ def metrics(
       bpmcli metrics preds.parquet --pass-below tce=0.03
       bpmcli metrics test.npz --classwise
     """
-    from bpmcli.cli import ci_gate
+    from bpmcli.cli.ci_gate import save_baseline, with_baselines
     from bpmcli.io.paths import expand
     from bpmcli.tasks.measure import MeasureFile, Requested
 
@@ -63,8 +63,8 @@ def metrics(
     _check_each(format_, chosen, output.output_dir, work.pool)
     options, scale, limits = details.resolve(), work.resolve(), gate.resolve(uncertainty.resolve())
     style, in_terminal = picture.resolve(bool(output.plot)), picture.in_terminal(format_)
-    before = ci_gate.before(limits, metrics_output.as_json(options))
-    sort, names = chosen.sort_by(), chosen.resolve(more=limits.names())
+    before = _baseline(limits.baseline, options)
+    sort, names = chosen.sort_by(), chosen.resolve(more=limits.names)
     items = expand(inputs or [], workers=work.jobs != 1 or work.engine != "local")
     if not items:
         raise UsageError("no input", "bpmcli metrics FILE, or --list to see what can be measured")
@@ -75,9 +75,9 @@ def metrics(
         not chosen.metric, classwise=chosen.classwise, ranked=sort, parts=bool(output.plot),
     )  # fmt: skip
     single = len(items) == 1 or work.pool
-    wanted = ci_gate.with_baselines(wanted, limits, before, single, len(items) if gate.save_baseline else 0)
+    if before is not None or gate.save_baseline:
+        wanted = with_baselines(wanted, limits, before, single, len(items) if gate.save_baseline else 0)
     task = MeasureFile(columns, tuple(names), options, wanted, scale.mode)
-
     _check_targets(items, output.plot, ci.junit, gate.save_baseline, columns.label)
     measured, outcomes = _measured(items, task, scale, work.pool, (output.output_dir, format_))
     results, code = _judged(measured, limits, before, outcomes, single)
@@ -89,18 +89,27 @@ def metrics(
     ci.publish(records, outcomes.failures, results, measured)
     code = outcomes.finish() or code
     if gate.save_baseline:
-        ci_gate.save_baseline(gate.save_baseline, metrics_output.document_of(options), measured, code)
+        save_baseline(gate.save_baseline, metrics_output.document_of(options), measured, code)
     return code
 
 
 app = command_app(metrics)
 
 
+def _baseline(path: str | None, options: Any) -> Any:
+    """The saved run to compare with, if there is one; it must have been measured with the same options."""
+    if path is None:
+        return None
+    from bpmcli.tasks.baseline import load_baseline
+
+    return load_baseline(path, metrics_output.as_json(options))
+
+
 def _judged(
     measured: Sequence[Any], limits: Any, before: Any, outcomes: Outcomes, single: bool
 ) -> tuple[list[Any], int]:
     """Every gate on every input, and the exit code that follows."""
-    if not limits.names():
+    if not limits.names:
         return [], 0
     from bpmcli.cli.gate_results import exit_code, judge
 

@@ -11,6 +11,8 @@ from bpmcli.cli import console
 
 Record = Mapping[str, Any]
 
+SCHEMA, VERSION = "bpmcli/metrics", 1
+
 
 def show_results(
     format_: str, measured: Sequence[Any], sort: str | None, options: Any, wanted: Any,
@@ -98,7 +100,6 @@ def document_of(
     options: Any, records: Sequence[Record] = (), failures: Sequence[Any] = (), results: Sequence[Any] = ()
 ) -> dict[str, Any]:
     """The results as JSON holds them."""
-    from bpmcli.cli.ci_gate import SCHEMA, VERSION
     from bpmcli.cli.measurement_tables import outward
 
     return {

@@ -46,9 +46,11 @@ class Scale(Record):
 
 def name_of(item: Any) -> str:
     """The file that an item is about, for messages."""
+    if isinstance(item, list):
+        others = f" or one of the next {len(item) - 1} files" if len(item) > 1 else ""
+        return name_of(item[0]) + others
     inner = getattr(item, "item", item)
-    inner = inner[0] if type(inner) is tuple else inner  # a pair of files, and the number of a repeat
-    return getattr(inner, "path", None) or getattr(inner, "name", None) or str(inner)[:200]
+    return getattr(inner, "path", None) or str(inner)[:200]
 
 
 def outcome(function: Callable[[Item], Result], item: Item) -> Result | BpmError:

@@ -69,7 +69,7 @@ class Params:
 def _remembered(options: InputOptions) -> dict[str, str]:
     """The options of an input that apply to other files as well: names of columns and the scale, not file names."""
     found = {name: value for name in REMEMBERED if (value := getattr(options, name)) is not None}
-    if file_and_column(found.get("label", ""))[0]:
+    if "label" in found and file_and_column(found["label"])[0]:
         del found["label"]
     return found
 

@@ -10,13 +10,13 @@ import numpy as np
 from bpmcli.core.data.rows import EVENT
 from bpmcli.core.data.sample import LOG_ODDS_LIMIT, Floats, Ints
 from bpmcli.errors import BpmError, DataError
-from bpmcli.io.column_choice import ColumnChoice
-from bpmcli.io.columns import Lists, Objects
+from bpmcli.io.column_choice import ColumnChoice, listed
+from bpmcli.io.columns import Lists, Objects, is_text
 from bpmcli.io.formats.reader import ColumnInfo, Reader
 from bpmcli.io.formats.writer import column_of_matrix
 from bpmcli.io.known_names import NAMES, SCORES, split_of
 from bpmcli.io.layout import InputOptions, Layout, understand
-from bpmcli.io.structs import struct_of
+from bpmcli.io.structs import is_spark_vector, struct_of, vector_values
 
 if TYPE_CHECKING:
     from bpmcli.core.calibrators.grouped import GroupCalibrators
@@ -93,18 +93,18 @@ def with_new_scores(
     done: Recalibrated,
     as_probs: bool = False,
 ) -> dict[str, Any]:
-    """The columns in the order of the file's `known` ones, scores replaced by scores of the same kind and name.
+    """The columns in the order of `known`, those of the file; scores are replaced by scores of the same kind and name.
 
     Logits become logarithms of the calibrated probabilities, or with `as_probs` probabilities under a new name.
     """
-    to_probs = as_probs and layout.kind == "logits"
+    to_probs = writes_probs(layout, as_probs)
     first = columns[layout.scores[0]]
     fresh = _as_stored(done, layout, first.lengths.size if isinstance(first, Lists) else len(first))
     place = {name: i for i, name in enumerate(layout.scores)}
     renamed = {name: _as_probs(name, layout, i) if to_probs else name for name, i in place.items()}
-    # Probabilities beside the logits are replaced too, so that both agree.
-    beside = {_as_probs(name, layout, i): i for name, i in place.items()} if layout.kind == "logits" else {}
     lists = known[layout.scores[0]].width is not None
+    # Probabilities beside the logits are replaced too, so that both agree.
+    beside = {_as_probs(name, layout, i): i for name, i in place.items()} if are_logits(layout) else {}
     beside = {name: i for name, i in beside.items() if name in columns and _holds_numbers(known[name], lists)}
     taken = [name for name in renamed.values() if name in known and name not in place and name not in beside]
     if taken:
@@ -113,34 +113,42 @@ def with_new_scores(
     out: dict[str, Any] = {}
     for name, info in known.items():
         if name in place:
-            logits = layout.kind == "logits" and not to_probs
-            values = _log_odds(done).reshape(fresh.shape) if logits and layout.multi_label else fresh
-            new = values[:, place[name]] if len(place) > 1 else _as_before(columns[name], values)
-            new = _logarithms(new) if logits and not layout.multi_label else new
+            new = _in_kind(columns[name], fresh, done, layout, place[name], to_probs)
             out[renamed[name]] = struct_of(new, layout.classes) if layout.keyed and layout.classes else new
         elif layout.kind == "log_odds" and name.lower() in NAMES["confidence"] and _holds_numbers(info, lists):
             out[name] = done.confidence  # replaced too, so that log-odds and confidence agree
-        elif name in beside and not to_probs:
-            out[name] = fresh[:, beside[name]] if len(place) > 1 else _beside(name, columns[name], first, fresh)
-        elif name in columns and name not in beside:
+        elif name in beside:
+            new = fresh[:, beside[name]] if len(place) > 1 else _beside(info, columns[name], layout, first, fresh)
+            out |= {} if to_probs else {name: new}
+        elif name in columns:
             out[name] = columns[name]
     return out
 
 
-def check_recognised(source: Reader, layout: Layout, names: Sequence[str]) -> None:
-    """Refuse a table in which the columns of another array would be taken for the scores, but not in the input.
+def _in_kind(old: Any, fresh: Floats, done: Recalibrated, layout: Layout, place: int, to_probs: bool) -> Any:
+    """The new scores of the column at this place, in the kind of the old ones unless they become probabilities."""
+    logarithms = layout.kind in ("logits", "log_odds") and not to_probs
+    of_event = layout.multi_label or layout.kind == "log_odds"
+    values = _log_odds(done).reshape(fresh.shape) if logarithms and of_event else fresh
+    new = values[:, place] if len(layout.scores) > 1 else _as_before(old, values)
+    return _logarithms(new) if logarithms and not of_event else new
 
-    In an npz file, `confidence` is recognised beside a matrix `p`. As a table this matrix would be p_0, p_1, …
+
+def check_recognised(source: Reader, layout: Layout, names: Sequence[str]) -> None:
+    """Refuse to write a table in which the columns of another array would be taken for the scores.
+
+    In an npz file, `confidence` is recognised beside a matrix `p`. In a table this matrix becomes p_0, p_1, …, which
+    are recognised before `confidence`.
     """
     known = source.columns
-    if _recognised(known) != layout.scores:  # chosen by an option, as in the next command
+    if _recognised(known) != layout.scores:  # an option names the scores, and will name those of the output
         return
     found = _recognised({name: known.get(name, ColumnInfo(name, None, "f")) for name in names})
     for name, info in known.items():
         exact = any(name.lower() in NAMES[role] for role in SCORES)
         if not exact and info.width is not None and name not in names and column_of_matrix(name, 0) in found:
             raise DataError(
-                f"'{name}' would become columns {', '.join(found[:3])}, …, which are taken for scores",
+                f"'{name}' would become columns {listed(found)}, which are taken for scores",
                 "rename it, or write npz: -o out.npz",
             )
 
@@ -154,49 +162,83 @@ def _recognised(columns: Mapping[str, ColumnInfo]) -> Sequence[str]:
 
 
 def _holds_numbers(info: ColumnInfo, lists: bool) -> bool:
-    """Whether a column holds real numbers, one or several per row like the scores; others only have such a name."""
+    """Whether a column holds floating-point numbers, one per row or, with `lists`, several."""
     return info.kind == "f" and (info.width is not None) == lists
 
 
-def _beside(name: str, old: Any, own: Any, fresh: Any) -> Any:
-    """Probabilities that stand beside the logits `own`: lists stay lists, and a matrix stays a matrix."""
-    lengths, expected = _lengths(old), _lengths(own)
-    if lengths is None or expected is None:
+def _beside(info: ColumnInfo, old: Any, layout: Layout, own: Any, fresh: Floats) -> Any:
+    """The new probabilities in the form of the `old` ones (lists, objects or a matrix) beside the logits `own`."""
+    if info.classes is not None:
+        if not layout.keyed or set(info.classes) != set(layout.classes or ()):
+            said = f"'{info.name}' holds objects, but the scores have no such keys"
+            raise DataError(said, "rename that column, or leave it out")
+        return struct_of(fresh, layout.classes or ())
+    if info.width is None:
         return fresh
+    lengths, expected = _lengths(old), _lengths(own)
     if not np.array_equal(lengths, expected):
-        said = f"'{name}' has another number of values per row than the scores"
+        said = f"'{info.name}' has another number of values per row than the scores"
         raise DataError(said, "rename that column, or leave it out")
     return fresh if isinstance(old, np.ndarray) else _as_before(Lists(np.empty(0), lengths), fresh)
 
 
-def _lengths(column: Any) -> Ints | None:
-    """The number of values in every row of a matrix or of lists; None if a row is one value."""
+def _lengths(column: Any) -> Ints:
+    """The number of values in every row of a matrix or of lists."""
     if isinstance(column, Lists):
         return column.lengths
     if isinstance(column, np.ndarray):
-        return np.full(len(column), column.shape[1]) if column.ndim == 2 else None
+        return np.full(len(column), column.shape[1])
     if isinstance(column, Objects):
-        return np.array([len(value) if isinstance(value, list) else 0 for value in column.values])
+        values = [value.get("values") if isinstance(value, dict) else value for value in column.values]
+        return np.array([len(value) if isinstance(value, list) else 0 for value in values])
+    return _lengths_of_arrow(column)
+
+
+def _lengths_of_arrow(column: Any) -> Ints:
+    """The same of lists, of the vectors of Spark, and of lists as text. A row without numbers has none."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
+    from bpmcli.io.formats.text_lists import as_lists
+
+    try:
+        if is_spark_vector(column.type):
+            column = vector_values(column)
+        elif is_text(column.type):
+            column = as_lists(pa.record_batch({"": column}), [""], 0).column(0)
+    except DataError:
+        return np.zeros(len(column), dtype=np.int64)
     lengths: Ints = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
     return lengths
+
+
+def are_logits(layout: Layout) -> bool:
+    """Whether the scores are logits, of all classes or of y = 1, and not the log-odds of a confidence."""
+    return layout.kind == "logits" or (layout.kind == "log_odds" and layout.binary)
+
+
+def writes_probs(layout: Layout, as_probs: bool) -> bool:
+    """Whether `--as probs` turns these scores into probabilities."""
+    return as_probs and are_logits(layout)
+
+
+def writes_log_odds(layout: Layout, as_probs: bool) -> bool:
+    """Whether the new scores are log-odds, which never round to 0 or 1."""
+    return layout.kind == "log_odds" and not writes_probs(layout, as_probs)
 
 
 def keyed_column(layout: Layout, as_probs: bool) -> str | None:
     """The column of the output that holds the new scores as an object per row; None if they have another form."""
     if not layout.keyed:
         return None
-    return _as_probs(layout.scores[0], layout, 0) if as_probs and layout.kind == "logits" else layout.scores[0]
+    return _as_probs(layout.scores[0], layout, 0) if writes_probs(layout, as_probs) else layout.scores[0]
 
 
 def _as_stored(done: Recalibrated, layout: Layout, rows: int) -> Floats:
-    """The new scores of `rows` rows in the form of the old ones: all classes, P(y = 1), confidence, log-odds, percent.
+    """The new probabilities of `rows` rows in the form of the old scores: all classes, P(y = 1), confidence, percent.
 
     In a multi-label file every row has several scores, one after another.
     """
-    if layout.kind == "log_odds":
-        return _log_odds(done)
     fresh = done.score if done.probs is None or layout.binary else done.probs
     if layout.multi_label:
         fresh = done.score.reshape(rows, -1)

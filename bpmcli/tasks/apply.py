@@ -17,7 +17,14 @@ from bpmcli.io.opening import open_reader
 from bpmcli.io.outputs import Job
 from bpmcli.io.params import Params
 from bpmcli.io.readers import SUMMARY_KEY, stream_rows
-from bpmcli.io.score_columns import check_recognised, keyed_column, options_for_apply, same_part, with_new_scores
+from bpmcli.io.score_columns import (
+    check_recognised,
+    keyed_column,
+    options_for_apply,
+    same_part,
+    with_new_scores,
+    writes_log_odds,
+)
 from bpmcli.io.writers import open_writer
 
 if TYPE_CHECKING:
@@ -72,7 +79,7 @@ class ApplyFile:
         params, counts, classes = self.params, Counter[str](), self.params.classes
         counts["in-sample"] = int(params.fitted_to(path) and same_part(source, layout, options, params))
         outcomes = CarriedOutcomes(source, options, JUDGED_ROWS if self.judge else 0)
-        recalibrate = params.recalibration(self.allow_argmax_change, exact=layout.kind == "log_odds")
+        recalibrate = params.recalibration(self.allow_argmax_change, exact=writes_log_odds(layout, self.as_probs))
         whole = params.calibrator.needs_distribution or bool(params.groups) or layout.kind in ("logits", "probs")
         read = stream_rows(outcomes.reader, layout, options, counts, distributions=whole, rest=True, outcomes=False)
         n, scores, before, after = 0, 0, 0.0, 0.0

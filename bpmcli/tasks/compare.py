@@ -43,6 +43,18 @@ class FilePair(NamedTuple):
         return self.evaluation
 
 
+class Repeat(NamedTuple):
+    """One repeat of the comparison on a pair of files."""
+
+    pair: FilePair
+    number: int
+
+    @property
+    def path(self) -> str:
+        """The file that messages name."""
+        return self.pair.name
+
+
 class RepeatResult(NamedTuple):
     """The outcomes of one repeat, or of the whole comparison if nothing is repeated."""
 
@@ -66,7 +78,7 @@ class Compared(NamedTuple):
 
 @dataclass(frozen=True)
 class CompareCalibrators:
-    """Compares calibrators on one pair of files, one repeat at a time. Items are (pair, repeat)."""
+    """Compares calibrators on one pair of files, one repeat at a time."""
 
     options: InputOptions
     contest: Contest
@@ -74,7 +86,7 @@ class CompareCalibrators:
     held: dict[str, tuple[Rows, tuple[Notice, ...]]] = field(default_factory=dict, compare=False, repr=False)
     """The rows of the last pair of files, which its next repeat needs again."""
 
-    def __call__(self, item: tuple[FilePair, int]) -> RepeatResult:
+    def __call__(self, item: Repeat) -> RepeatResult:
         pair, repeat = item
         try:
             return self._compare(pair, repeat)
@@ -110,10 +122,10 @@ class CompareCalibrators:
             self.held[path] = loaded.rows, loaded.notices
         return self.held[path]
 
-    def items(self, pairs: Sequence[FilePair]) -> list[tuple[FilePair, int]]:
+    def items(self, pairs: Sequence[FilePair]) -> list[Repeat]:
         """Every repeat on every pair of files."""
         repeats = self.contest.repeats if self.kind == CROSS_VALIDATED or self.contest.sizes else 1
-        return [(pair, repeat) for pair in pairs for repeat in range(repeats)]
+        return [Repeat(pair, number) for pair in pairs for number in range(repeats)]
 
     def table(self, parts: Sequence[RepeatResult]) -> list[CalibratorScore]:
         """The scores on one pair of files, from all its repeats."""

@@ -14,7 +14,7 @@ from bpmcli.core.metrics.verdict import verdict
 from bpmcli.errors import DataError
 from bpmcli.io.paths import Input
 from bpmcli.io.readers import read_rows
-from bpmcli.tasks.compare import CompareCalibrators, FilePair
+from bpmcli.tasks.compare import CompareCalibrators, FilePair, Repeat
 from bpmcli.tasks.measure import MeasureFile, effective_sample
 
 IDENTITY = "identity"
@@ -76,7 +76,7 @@ class ExamineFile:
         if self.compare is None or self.calibration is None:
             return [], ()
         try:
-            return self.compare.table([self.compare((FilePair(self.calibration, item.path), 0))]), ()
+            return self.compare.table([self.compare(Repeat(FilePair(self.calibration, item.path), 0))]), ()
         except DataError as error:
             return [], (notice("no-repair", why=error.message),)
 
@@ -85,6 +85,6 @@ class ExamineFile:
         if self.compare is None or self.calibration is None or best == IDENTITY:
             return None
         contest = replace(self.compare.contest, methods=(IDENTITY, best), names=("tce",), folds=0)
-        (whole,) = replace(self.compare, contest=contest)((FilePair(self.calibration, item.path), 0)).outcomes
+        (whole,) = replace(self.compare, contest=contest)(Repeat(FilePair(self.calibration, item.path), 0)).outcomes
         before, after = (whole.scores[method]["tce"] for method in (IDENTITY, best))
         return None if before is None or after is None else (before, after)

@@ -881,9 +881,71 @@ def test_probabilities_beside_logits_of_another_length_are_refused(run):
     run("fit", VAL, "-o", "p.json")
     given = pa.table({"logits": [[3.0, 1.0], [0.0, 2.0]], "probs": [[0.5, 0.5], [0.25]]})
     pq.write_table(given, "a.parquet")
-    ran = run("apply", "p.json", "a.parquet", "-o", "out.parquet", code=3)
-    assert "'probs' has another number of values per row than the scores" in ran.err
-    assert not Path("out.parquet").exists()
+    for options in ([], ["--as", "probs"]):
+        ran = run("apply", "p.json", "a.parquet", "-o", "out.parquet", *options, code=3)
+        assert "'probs' has another number of values per row than the scores" in ran.err
+        assert not Path("out.parquet").exists()
+
+
+@pytest.mark.parametrize("suffix", ["npz", "parquet", "csv", "jsonl"])
+@pytest.mark.parametrize("options", [(), ("--event",)])
+def test_a_logit_of_an_event_becomes_its_probability(run, options, suffix):
+    """Also where the probability stands beside the logit: both are calibrated, or one takes the place of the other."""
+    x = np.random.default_rng(0).normal(size=60)
+    columns = {"logit": x, "prob": 1 / (1 + np.exp(-x)), "label": (np.arange(60) % 3 > 0).astype(int)}
+    frame = pd.DataFrame(columns)
+    np.savez("a.npz", **columns)
+    frame.to_parquet("a.parquet")
+    frame.to_csv("a.csv", index=False)
+    frame.to_json("a.jsonl", orient="records", lines=True, double_precision=15)
+    run("fit", "a.npz", *options, "--method", "platt", "-o", "p.json")
+    run("apply", "p.json", f"a.{suffix}", *options, "-o", "logits.csv")
+    run("apply", "p.json", f"a.{suffix}", *options, "--as", "probs", "-o", "probs.csv")
+    logits, probs = pd.read_csv("logits.csv"), pd.read_csv("probs.csv")
+    assert list(logits) == list(columns)
+    assert list(probs) == ["prob", "label"]
+    assert logits["prob"].to_numpy() == pytest.approx(1 / (1 + np.exp(-logits["logit"].to_numpy())), abs=1e-9)
+    assert probs["prob"].to_numpy() == pytest.approx(logits["prob"].to_numpy(), abs=1e-9)
+    assert not np.allclose(logits["logit"], x, atol=0.01)
+
+
+SPARK = pa.struct([("type", pa.int8()), ("size", pa.int32()), ("indices", pa.list_(pa.int32())),
+                   ("values", pa.list_(pa.float64()))])  # fmt: skip
+FORMS = {
+    "objects": lambda rows: [dict(zip("abc", row, strict=False)) for row in rows],
+    "vectors of Spark": lambda rows: pa.array([{"type": 1, "values": row} for row in rows], SPARK),
+    "lists": lambda rows: rows,
+}
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl", "csv"])
+@pytest.mark.parametrize("form", FORMS)
+def test_probabilities_beside_logits_are_replaced_in_their_form(run, form, suffix):
+    logits, label = [[3.0, 1.0, 0.0], [0.0, 2.0, 1.0]], ["a", "c"]
+
+    def applied(probs: list[list[float]], own: str, code: int) -> str:
+        given = pa.table({"logits": FORMS[own](logits), "probs": FORMS[form](probs), "label": label})
+        rows = given.to_pylist()
+        if suffix == "parquet":
+            pq.write_table(given, "a.parquet")
+        elif suffix == "jsonl":
+            Path("a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        else:
+            pd.DataFrame(rows).to_csv("a.csv", index=False)
+        return run("apply", "p.json", f"a.{suffix}", "-o", "out.jsonl", code=code).err
+
+    if suffix == "csv" and form != "lists":
+        pytest.skip("csv holds lists as text, but no objects")
+    run("fit", VAL, "--method", "temperature", "-o", "p.json")
+    own = "objects" if form == "objects" else "lists"
+    applied([[0.9, 0.1, 0.0], [0.1, 0.6, 0.3]], own, code=0)
+    for line in Path("out.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        assert type(row["probs"]) is type(row["logits"])
+        new, probs = (list(row[name].values()) if own == "objects" else row[name] for name in ("logits", "probs"))
+        assert probs == pytest.approx(np.exp(new) / np.exp(new).sum())
+    said = "holds objects, but the scores have no such keys" if form == "objects" else "has another number of values"
+    assert f"'probs' {said}" in applied([[0.9, 0.1], [0.1, 0.9]], own, code=3)
 
 
 def test_another_matrix_is_never_taken_for_the_scores_of_a_table(run):
@@ -892,7 +954,7 @@ def test_another_matrix_is_never_taken_for_the_scores_of_a_table(run):
     both = {"confidence": rng.uniform(0.5, 1.0, 60), "hits": rng.integers(0, 2, 60)}
     np.savez("a.npz", **both, p=rng.normal(size=(60, 3)))
     ran = run("apply", "p.json", "a.npz", "-o", "out.csv", code=3)
-    assert "'p' would become columns p_0, p_1, p_2, …, which are taken for scores" in ran.err
+    assert "'p' would become columns p_0, p_1, p_2, which are taken for scores" in ran.err
     assert not Path("out.csv").exists()
     run("apply", "p.json", "a.npz", "-o", "out.npz")
     np.savez("b.npz", **both, probs_0=rng.normal(size=(60, 3)))

@@ -9,8 +9,7 @@ from types import SimpleNamespace
 import pytest
 from conftest import SAMPLE_DATA
 
-from bpmcli.cli import ci_gate
-from bpmcli.cli.ci_gate import Limit, Limits, parse_limits, save_baseline, with_baselines, with_levels
+from bpmcli.cli.ci_gate import Limit, Limits, completed, parse_limits, save_baseline, with_baselines
 from bpmcli.cli.gate_results import GateResult, exit_code, judge, show_gates
 from bpmcli.errors import DataError, UsageError
 
@@ -89,7 +88,7 @@ def test_higher_is_better_for_some():
 def test_every_gate_names_its_metric():
     limits = Limits([Limit("ece", 1)], [Limit("ks", 2)], [Limit("tce", 3)], least=[Limit("auroc", 4)])
     assert [kind for kind, _ in limits.kinds()] == ["fail-above", "pass-below", "max-increase", "fail-below"]
-    assert limits.names() == ["ece", "ks", "tce", "auroc"]
+    assert completed(limits, 0.0, None).names == ["ece", "ks", "tce", "auroc"]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +106,7 @@ def test_every_gate_names_its_metric():
     ],
 )
 def test_levels_of_the_intervals(limits, interval, confidence, expected):
-    found = with_levels(limits, interval, confidence)
+    found = completed(limits, interval, confidence)
     assert (pytest.approx(found.interval, abs=1e-12), found.confidence) == expected
 
 
@@ -122,7 +121,7 @@ def test_levels_of_the_intervals(limits, interval, confidence, expected):
 )
 def test_levels_that_make_no_sense(limits, interval, confidence, words):
     with pytest.raises(UsageError) as caught:
-        with_levels(limits, interval, confidence)
+        completed(limits, interval, confidence)
     assert words in f"{caught.value.message} {caught.value.hint}"
 
 
@@ -306,10 +305,11 @@ def test_a_comparison_is_prepared_only_where_it_is_needed():
     assert with_baselines(wanted, rises, None, False, 2).keep == rows_to_keep(2)
 
 
-def test_without_a_baseline_nothing_is_loaded(tmp_path: Path):
-    assert ci_gate.before(Limits(), {}) is None
-    with pytest.raises(DataError, match="no such file"):
-        ci_gate.before(Limits(baseline=str(tmp_path / "nope.json")), {})
+def test_a_baseline_that_is_missing_ends_the_run(run):
+    found = run(
+        "metrics", SAMPLE_DATA / "digits_good.npz", "--baseline", "nope.json", "--max-increase", "ece=0.1", code=3
+    )
+    assert found.err.startswith("bpmcli: error: nope.json: no such file")
 
 
 KS = [Limit("ks", 0.1)]
@@ -322,8 +322,8 @@ def test_paths_have_limits_of_their_own():
     assert (first.above, first.below, first.rises) == (KS, ECE, ())
     assert (second.above, second.below, second.rises) == (KS, KS, KS)  # both patterns match
     assert (first.least, second.least) == ((), KS)
-    assert limits.names() == ["ece", "ece", "ks", "ks", "ks", "ks"]
-    assert Limits().names() == []
+    assert completed(limits, 0.0, None).names == ["ece", "ece", "ks", "ks", "ks", "ks"]
+    assert completed(Limits(), 0.0, None).names == []
 
 
 @pytest.mark.parametrize(
@@ -331,10 +331,10 @@ def test_paths_have_limits_of_their_own():
 )
 def test_limits_of_paths_need_intervals_too(own, interval):
     limits = Limits(paths=(("/in/*", own),))
-    assert with_levels(limits, 0.0, 0.95).interval == pytest.approx(interval)
-    assert with_levels(limits, 0.0, None).interval == pytest.approx(0.9 if own[1] else 0.0)
-    assert with_levels(Limits(), 0.0, None).interval == 0.0
-    assert with_levels(Limits(above=ECE), 0.0, 0.6).interval == pytest.approx(0.2)
+    assert completed(limits, 0.0, 0.95).interval == pytest.approx(interval)
+    assert completed(limits, 0.0, None).interval == pytest.approx(0.9 if own[1] else 0.0)
+    assert completed(Limits(), 0.0, None).interval == 0.0
+    assert completed(Limits(above=ECE), 0.0, 0.6).interval == pytest.approx(0.2)
 
 
 def test_increases_of_all_paths_are_compared():

@@ -192,10 +192,6 @@ def test_everyday_use_pays_nothing_for_scale(run):
     np.savez("a.npz", confidence=rng.random(200), hit=rng.random(200) < 0.5)
     mine = (
         "core.summary",
-        "core.merging",
-        "core.distinct",
-        "core.grid",
-        "core.cell_table",
         "engines.scale",
         "engines.dask",
         "io.summaries",

@@ -21,10 +21,13 @@ from dying import DiesOnArrival, die, leave, unpicklable
 from pyarrow import csv
 
 from bpmcli.cli import main
-from bpmcli.engines.local import work
+from bpmcli.engines.local import name_of, work
 from bpmcli.engines.processes import interrupts_held
 from bpmcli.errors import BpmError, DataError
+from bpmcli.io.paths import Input
 from bpmcli.io.writers import atomic_path, unfinished
+from bpmcli.tasks.compare import FilePair, Repeat
+from bpmcli.tasks.summarise import Piece
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
 
@@ -204,6 +207,14 @@ def test_a_reader_that_goes_early_ends_the_workers():
     assert next(results) == 0
     results.close()
     assert not active_children()
+
+
+def test_a_message_names_the_file_of_the_work_that_was_lost():
+    pieces = [Piece(Input(name, name)) for name in ("a.csv", "b.csv", "c.csv")]
+    assert name_of(pieces[1]) == "b.csv"
+    assert name_of(pieces) == "a.csv or one of the next 2 files"
+    assert name_of(pieces[:1]) == "a.csv"
+    assert name_of(Repeat(FilePair("fit.csv", "judge.csv"), 3)) == "judge.csv"
 
 
 @pytest.mark.parametrize(("lost", "code"), [("SystemExit(1)", 143), ("ValueError('x')", 0)])

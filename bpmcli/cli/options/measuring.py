@@ -154,7 +154,7 @@ class Gate(Record):
 
     def resolve(self, interval: float = 0.0) -> Any:
         """The limits, and the level of the intervals that they need; `interval` is the level that --interval sets."""
-        from bpmcli.cli.ci_gate import Limits, with_levels
+        from bpmcli.cli.ci_gate import Limits, completed
         from bpmcli.cli.config import path_options
 
         paths = [(one.pattern, self._changed(one.changes(self))) for one in path_options()]
@@ -170,7 +170,7 @@ class Gate(Record):
             if not (below or any(limits[1] for _, limits in paths)):
                 raise UsageError("--inconclusive needs --pass-below", "--pass-below tce=0.03 --inconclusive fail")
         limits = Limits(above, below, rises, None, self.baseline, 0.0, self.inconclusive, tuple(paths), least)
-        return with_levels(limits, interval, self.gate_confidence)
+        return completed(limits, interval, self.gate_confidence)
 
     def _changed(self, changes: Mapping[str, Any]) -> tuple[Any, ...]:
         """The limits that are different for some inputs; None for limits that are not."""

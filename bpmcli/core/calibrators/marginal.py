@@ -61,11 +61,13 @@ def calibrate_marginals(
     x = one_vs_rest(rows.logits, rows.log_odds, rows.predictions)
     least = max(floor / x.shape[1], LEAST)
     curves = [curve_of(str(k)) for k in range(x.shape[1])]
+    classes: dict[int, list[int]] = {}  # of each curve: many classes may share the pooled one
+    for k, curve in enumerate(curves):
+        classes.setdefault(id(curve), []).append(k)
     probs = np.empty_like(x)
-    for curve in {id(each): each for each in curves}.values():  # many classes may share the pooled curve
-        own = np.array([each is curve for each in curves])
+    for own in classes.values():
         scores = x[:, own]
-        probs[:, own] = curve.probabilities_within(scores.ravel(), least)[0].reshape(scores.shape)
+        probs[:, own] = curves[own[0]].probabilities_within(scores.ravel(), least)[0].reshape(scores.shape)
     total = probs.sum(axis=1, keepdims=True)
     # If every class gets 0, which only curves without a lower bound can give, the row keeps its distribution.
     probs = np.where(total > 0, probs / np.where(total > 0, total, 1.0), np.exp(log_softmax(rows.logits)))

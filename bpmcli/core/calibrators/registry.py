@@ -84,6 +84,8 @@ def method_named(name: str) -> Method:
 
     Capitals, underscores and unambiguous abbreviations are understood: `bpm_averaged`, `temp`.
     """
+    if name in METHODS:
+        return METHODS[name]
     head, _, prior = name.partition(":")
     head = known_name(head, METHODS, "method")
     if prior and head != PAPER:

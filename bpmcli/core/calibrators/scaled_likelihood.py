@@ -40,6 +40,13 @@ def floored(logits: Floats, floor: float) -> Floats:
     return np.logaddexp(log_softmax(logits) + math.log1p(-floor), math.log(floor / logits.shape[1]))
 
 
+def divided(logits: Floats, temperature: float) -> Floats:
+    """z / T. Where a class is masked with the smallest finite number, the quotient may be -inf."""
+    with np.errstate(over="ignore"):
+        quotients: Floats = logits / temperature
+    return quotients
+
+
 class ScaledLikelihood(NamedTuple):
     """Checked logits and labels, and what every pass over them needs."""
 

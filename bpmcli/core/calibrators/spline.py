@@ -12,7 +12,7 @@ from bpmcli.core.calibrators.registry import FitOptions, Fitted, method
 from bpmcli.core.curves.families import Pair
 from bpmcli.core.data.notices import notice
 from bpmcli.core.data.rows import Rows
-from bpmcli.core.data.sample import Floats, Ints, Sample, sigmoid
+from bpmcli.core.data.sample import Floats, Ints, Sample, gap, sigmoid
 
 KNOTS = 6
 """The authors' number of knots."""
@@ -90,11 +90,7 @@ def _slope(sample: Sample, ranks: Floats) -> Floats:
     values = basis(panels)
     gram = values.T @ (values * np.tile(weights, KNOTS - 1)[:, None]) / (2 * (KNOTS - 1))
     once, twice = basis.antiderivative(1), basis.antiderivative(2)
-    gaps = np.where(
-        sample.log_odds > 0.0,
-        sample.complements - (sample.mass - sample.hits) / sample.mass,
-        sample.hits / sample.mass - sample.confidences,
-    )
+    gaps = gap(sample.log_odds, sample.hits / sample.mass, (sample.mass - sample.hits) / sample.mass)
     moments = once(1.0) * -sample.mean_gap - gaps @ np.diff(twice(sample.mass_before / sample.n), axis=0)
     slope: Floats = basis.derivative()(ranks) @ np.linalg.solve(gram, moments)
     return slope

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bpmcli.core.calibrators.row_temperature import at_row_temperature
-from bpmcli.core.calibrators.scaled_likelihood import ScaledLikelihood, best_temperature, floored
+from bpmcli.core.calibrators.scaled_likelihood import ScaledLikelihood, best_temperature, divided, floored
 from bpmcli.core.data.missed import Missed
 from bpmcli.core.data.rows import EVENT, Rows, SummarisedRows
 from bpmcli.core.data.sample import Floats, Ints
@@ -31,7 +31,7 @@ class Spread(NamedTuple):
     def distributions(self, g: Floats, miss: Floats, logits: Floats, predictions: Ints) -> Floats:
         """g for the predicted class, 1 − g spread over the others by p_i^(1/T)."""
         at = np.arange(logits.shape[0]), predictions
-        others = floored(logits, self.floor) / self.temperature
+        others = divided(floored(logits, self.floor), self.temperature)
         others[at] = -np.inf
         probs = _softmax_or_uniform(others, predictions)
         probs *= miss[:, None]

@@ -11,7 +11,7 @@ import numpy as np
 
 from bpmcli.core.calibrators.base import DistributionCalibrator
 from bpmcli.core.calibrators.registry import FitOptions, Fitted, method
-from bpmcli.core.calibrators.scaled_likelihood import ScaledLikelihood, best_temperature, floored
+from bpmcli.core.calibrators.scaled_likelihood import ScaledLikelihood, best_temperature, divided, floored
 from bpmcli.core.curves.solve import minimise
 from bpmcli.core.data.log_odds import log_softmax
 from bpmcli.core.data.rows import Rows
@@ -38,7 +38,7 @@ class Temperature(FlooredCalibrator):
     temperature: float
 
     def log_probabilities(self, logits: Floats) -> Floats:
-        return log_softmax(floored(logits, self.floor) / self.temperature)
+        return log_softmax(divided(floored(logits, self.floor), self.temperature))
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Ensemble(FlooredCalibrator):
         with np.errstate(divide="ignore"):
             scaled, raw, uniform = np.log([self.scaled, self.raw, self.uniform / logits.shape[1]])
         # Sums of logarithms: no probability underflows on the way.
-        parts = [scaled + log_softmax(logits / self.temperature), raw + log_softmax(logits)]
+        parts = [scaled + log_softmax(divided(logits, self.temperature)), raw + log_softmax(logits)]
         out: Floats = np.logaddexp(np.logaddexp(parts[0], parts[1]), uniform)
         return out
 

@@ -116,7 +116,7 @@ FAMILIES: dict[str, Family] = {}
 
 def family_named(name: str) -> Family:
     """The family with this name; raises a UsageError that lists the known names."""
-    return FAMILIES[known_name(name, FAMILIES, "curve family")]
+    return FAMILIES.get(name) or FAMILIES[known_name(name, FAMILIES, "curve family")]
 
 
 _FREE = np.inf

@@ -24,7 +24,7 @@ BLOCK_VALUES = 1 << 22
 """The number of log-probabilities that are held at once for a block of classes: 32 MB."""
 
 LEAST_LOG = -1e30
-"""Smaller log-probabilities are those of a probability of 0: such logits mask a class (−3.4e38 in float32)."""
+"""Below this, a log-probability stands for a probability of 0, because its logit masks a class (−3.4e38 in float32)."""
 
 
 class ClassScores(Record):

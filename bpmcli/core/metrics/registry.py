@@ -214,4 +214,4 @@ def check_metric_names(names: Iterable[str] | None, known: Iterable[str] | None 
     wanted = [part for name in names for part in name.split(",")]
     if "all" in wanted:
         return every
-    return [known_name(name, every, "metric") for name in wanted]
+    return [name if name in every else known_name(name, every, "metric") for name in wanted]

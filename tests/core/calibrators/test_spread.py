@@ -15,6 +15,7 @@ from bpmcli.core.calibrators import fit_calibrator
 from bpmcli.core.calibrators.distributions import calibrate_distributions
 from bpmcli.core.calibrators.row_temperature import at_row_temperature
 from bpmcli.core.calibrators.spread import Spread, fit_spread
+from bpmcli.core.calibrators.temperature import Ensemble, Temperature
 from bpmcli.core.data import missed as missed_module
 from bpmcli.core.data.log_odds import log_softmax, reduce_logits
 from bpmcli.core.data.missed import Missed, joined_missed
@@ -176,3 +177,15 @@ def test_the_largest_and_the_smallest_number_may_be_logits():
     found = at_row_temperature(z, np.zeros(2, dtype=int), np.array([0.8, 0.6]), np.array([0.2, 0.4]))
     assert found[:, 0] == pytest.approx([0.8, 0.6])
     assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("calibrate", [
+    lambda z: np.exp(Temperature(0.5).log_probabilities(z)),
+    lambda z: np.exp(Ensemble(0.5, 0.5, 0.5, 0.0).log_probabilities(z)),
+    lambda z: Spread(0.5).distributions(np.array([0.8]), np.array([0.2]), z, np.array([0])),
+])  # fmt: skip
+def test_a_masked_class_stays_impossible_at_any_temperature(calibrate):
+    """Divided by a temperature below 1, the smallest finite number is -inf, which must not warn."""
+    found = calibrate(np.array([[1.0, 0.0, -np.finfo(np.float64).max]]))
+    assert found.sum() == pytest.approx(1.0)
+    assert found[0, 2] == 0.0

@@ -154,7 +154,7 @@ class Component(Record):
 
 
 def evaluate_components(components: Sequence[Component], log_odds: Floats) -> list[Pair]:
-    """(g, 1 − g) of every component. Components that differ in θ and end only are evaluated together."""
+    """(g, 1 − g) of every component. Components with the same shape and the same knots are evaluated together."""
     alike: dict[tuple[str, tuple[float, ...]], list[int]] = {}
     for i, component in enumerate(components):
         alike.setdefault((component.shape, component.knots), []).append(i)
