@@ -87,7 +87,7 @@ def test_moments_keep_their_digits_where_confidences_saturate(sign, scale, narro
     if found is not None:
         m, v = tiny.mean(), tiny.var(ddof=1)
         small = m * m * (1 - m) / v - m
-        small, large = (small, small * (1 - m) / m)
+        large = small * (1 - m) / m
         assert sorted(found) == pytest.approx([small, large], rel=1e-12)
 
 
