@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from conftest import ROOT
-from doc_blocks import PAGES, blocks, mismatches, new_folder, shell, steps
+from doc_blocks import PAGES, blocks, mismatches, new_folder, python, shell, steps
 
 from bpmcli.core.metrics import METRICS
 
@@ -38,9 +37,7 @@ def test_blocks_are_found():
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name)
 def test_python_blocks(page, folder):
     for block in blocks(page, "python"):
-        done = shell(f"{sys.executable} - <<'X'\n{block}\nX", folder)
-        assert done.returncode == 0, f"{block}\n---\n{done.stdout}"
-        assert done.stdout
+        assert python(block, folder), block
 
 
 def test_actions_step(folder):
