@@ -22,7 +22,11 @@ def folder(tmp_path: Path) -> Path:
     return new_folder(tmp_path)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.long) if page == README else page for page in PAGES],
+    ids=lambda page: page.name,
+)
 def test_console_blocks(page, folder):
     for step, found in mismatches(page, folder):
         message = f"$ {step.command}\n--- {page.name}\n{step.shown}\n--- found\n{found}"

@@ -22,6 +22,7 @@ def fuzz(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "fuzz", *arguments], env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.long
 def test_a_portion_has_no_findings():
     """`make fuzz` runs more of them."""
     ran = fuzz("--seed", "1", "--cases", os.environ.get("FUZZ_CASES", "60"), "--jobs", "1")
