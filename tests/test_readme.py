@@ -22,11 +22,13 @@ def folder(tmp_path: Path) -> Path:
     return new_folder(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, marks=pytest.mark.long) if page == README else page for page in PAGES],
-    ids=lambda page: page.name,
-)
+def each(pages: list[Path]) -> pytest.MarkDecorator:
+    """A test of every page. Those of the README begin first, in one process, and share what they fit."""
+    found = [pytest.param(page, id=page.name, marks=[pytest.mark.long] if page == README else []) for page in pages]
+    return pytest.mark.parametrize("page", found)
+
+
+@each(PAGES)
 def test_console_blocks(page, folder):
     for step, found in mismatches(page, folder):
         message = f"$ {step.command}\n--- {page.name}\n{step.shown}\n--- found\n{found}"
@@ -38,7 +40,7 @@ def test_blocks_are_found():
     assert sum(len(list(steps(page))) for page in PAGES) >= 25
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name)
+@each([page for page in PAGES if blocks(page, "python")])
 def test_python_blocks(page, folder):
     for block in blocks(page, "python"):
         assert python(block, folder), block
