@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import re
 import shutil
 import signal
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -26,6 +28,16 @@ import pytest
 
 from bpmcli.cli import main
 
+
+@atexit.register  # before all others that tests bring along, so it is called after them
+def leave_at_once() -> None:
+    """A worker of pytest ends without taking its memory apart, object by object. Coverage has yet to write its files."""
+    if "PYTEST_XDIST_WORKER" in os.environ and not any(name.startswith("COVERAGE_") for name in os.environ):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE_DATA = ROOT / "sample_data"
 
@@ -36,6 +48,11 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     forked.build_commands_once()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of several seconds come first. One that began last would keep the other processes waiting."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 def pytest_collection_finish() -> None:

@@ -11,7 +11,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from glob import glob
 from pathlib import Path
@@ -63,7 +63,9 @@ def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     env = {name: value for name, value in env.items() if not name.startswith(("BPMCLI_", "GITHUB_"))}
     call = _plain_call(command, folder)
     if call is not None:
-        return _in_this_process(call[1], folder, {**env, **call[0]})
+        from bpmcli.cli import main
+
+        return _in_this_process(lambda: main(call[1]), folder, {**env, **call[0]})
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     return subprocess.run(["bash", "-c", command], cwd=folder, env=env, text=True, timeout=PATIENCE, **streams)
 
@@ -85,9 +87,17 @@ def _plain_call(command: str, folder: Path) -> tuple[dict[str, str], list[str]] 
     return variables, [path for word in words[1:] for path in sorted(glob(word, root_dir=folder)) or [word]]
 
 
-def _in_this_process(words: list[str], folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    from bpmcli.cli import main
+def python(block: str, folder: Path) -> str:
+    """What a block of Python prints, which knows no names but its own. It runs in this process, too."""
 
+    def call() -> int:
+        exec(compile(block, "block", "exec"), {"__name__": "__main__"})
+        return 0
+
+    return _in_this_process(call, folder, dict(os.environ)).stdout
+
+
+def _in_this_process(call: Callable[[], int], folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     before, where = dict(os.environ), Path.cwd()
     with tempfile.TemporaryFile("w+", encoding="utf-8") as out, open(os.devnull, encoding="utf-8") as nothing:
         os.chdir(folder)
@@ -96,7 +106,7 @@ def _in_this_process(words: list[str], folder: Path, env: dict[str, str]) -> sub
         stdin, sys.stdin = sys.stdin, nothing
         try:
             with redirect_stdout(out), redirect_stderr(out):
-                code = main(words)
+                code = call()
         finally:
             sys.stdin = stdin
             os.environ.clear()
@@ -104,7 +114,7 @@ def _in_this_process(words: list[str], folder: Path, env: dict[str, str]) -> sub
             os.chdir(where)
         out.flush()
         out.seek(0)
-        return subprocess.CompletedProcess(words, code, out.read())
+        return subprocess.CompletedProcess((), code, out.read())
 
 
 def matches(shown: str, found: str) -> bool:

@@ -84,4 +84,5 @@ def results_of_commands() -> None:
     remember("distribution_test", canonical, class_check, given=("CHUNK", "MOST_SUMS"))
     remember("fit_calibrator", fit, grouped)
     remember("fit_groups", fit, grouped)
+    remember("choose_method", fit)
     remember("held_out", before_after, given=("FOLDS", "FEW_VALUES", "MOST_VALUES"))

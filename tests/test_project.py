@@ -149,11 +149,13 @@ def test_the_tests_remember_what_commands_compute(run, logits):
     import remembered
 
     np.savez("rows.npz", logits=logits[0][:60], labels=logits[1][:60])
+    Path("few.csv").write_text("confidence,hit\n" + "0.9,1\n0.6,0\n" * 6)
     remembered.forget()
     run("metrics", "rows.npz", "--interval", 0.9, "--classwise")
     run("report", "rows.npz", "-o", "page.html")
     run("fit", "rows.npz", "--classwise", "--min-group", 5, "-o", "p.json")
     run("fit", "rows.npz", "-o", "p.json")
+    run("fit", "few.csv", "--method", "auto", "-o", "p.json")
     assert {name for name, known in remembered.KNOWN.items() if not known} <= {"_chance"}  # only of noisy rows
     assert "held_out" in remembered.KNOWN  # the last
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from conftest import ROOT
-from doc_blocks import PAGES, blocks, mismatches, new_folder, shell, steps
+from doc_blocks import PAGES, blocks, mismatches, new_folder, python, shell, steps
 
 from bpmcli.cli.cmd_compare import KINDS
 from bpmcli.core.metrics import METRICS
@@ -24,7 +23,13 @@ def folder(tmp_path: Path) -> Path:
     return new_folder(tmp_path)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def each(pages: list[Path]) -> pytest.MarkDecorator:
+    """A test of every page. Those of the README begin first, in one process, and share what they fit."""
+    found = [pytest.param(page, id=page.name, marks=[pytest.mark.long] if page == README else []) for page in pages]
+    return pytest.mark.parametrize("page", found)
+
+
+@each(PAGES)
 def test_console_blocks(page, folder):
     for step, found in mismatches(page, folder):
         message = f"$ {step.command}\n--- {page.name}\n{step.shown}\n--- found\n{found}"
@@ -36,12 +41,10 @@ def test_blocks_are_found():
     assert sum(len(list(steps(page))) for page in PAGES) >= 25
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name)
+@each([page for page in PAGES if blocks(page, "python")])
 def test_python_blocks(page, folder):
     for block in blocks(page, "python"):
-        done = shell(f"{sys.executable} - <<'X'\n{block}\nX", folder)
-        assert done.returncode == 0, f"{block}\n---\n{done.stdout}"
-        assert done.stdout
+        assert python(block, folder), block
 
 
 def test_actions_step(folder):

@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 
+import pytest
 from conftest import ROOT, untraced
 
 
+@pytest.mark.long
 def test_faults():
     """All of them in one process, which imports the tool once; `python -m fuzz.faults NAME` runs one of them."""
     moments = os.environ.get("FUZZ_MOMENTS", "12")
