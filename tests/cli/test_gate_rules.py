@@ -55,6 +55,12 @@ def test_limits_are_parsed():
         ("--fail-above", "tce=x%", "'x%' is not a finite number", ""),
         ("--fail-above", "tce=nan", "'nan' is not a finite number", ""),
         ("--max-increase", "tce", "expected METRIC=NUMBER", "--max-increase tce=0.01"),
+        ("--fail-above", "ece=100", "ece is at most 1", "give a limit below 1"),
+        ("--fail-above", "ece=100.5", "ece is at most 1", "give a limit below 1"),
+        ("--fail-above", "brier-all=150", "brier-all is at most 2", "150 points are brier-all=1.5"),
+        ("--fail-above", "auroc=0.9", "higher values of auroc are better", "--fail-below auroc=0.9"),
+        ("--max-increase", "auroc=0.1", "higher values of auroc are better", "--fail-below auroc=LOWEST"),
+        ("--fail-below", "ece=0.1", "lower values of ece are better", "--fail-above ece=0.1"),
     ],
 )
 def test_gates_with_one_possible_outcome_are_refused(option, text, message, hint):
@@ -274,13 +280,15 @@ def test_outcomes_are_shown(capsys):
     assert all(start in line for start, line in zip(starts, lines, strict=True)), lines
 
 
-def test_only_a_run_that_passed_becomes_the_baseline(tmp_path: Path):
+def test_only_a_run_that_passed_becomes_the_baseline(tmp_path: Path, capsys):
     path = tmp_path / "base.json"
     kept = {"metrics": {"ks": {"value": 0.1}}, "cells": [1]}
     one = SimpleNamespace(record={**record(), "bins": [1], "increases": {}}, kept=kept)
-    for code in (1, 5):
+    whys = {1: "a gate failed", 3: "an input could not be read", 5: "a gate is inconclusive", 4: "the exit code is 4"}
+    for code, why in whys.items():
         save_baseline(str(path), {"schema": "x"}, [one], code)
         assert not path.exists()
+        assert capsys.readouterr().err == f"{path} was not written, because {why}\n"
     save_baseline(str(path), {"schema": "x"}, [one], 0)
     document = json.loads(path.read_text())
     (result,) = document["results"]
