@@ -22,6 +22,14 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
 
+MEMORY = Path("/dev/shm")
+"""A file system in memory, where making and removing a file takes a twentieth of the time. The tests do so 40,000 times."""
+
+if MEMORY.is_dir() and "PYTEST_DEBUG_TEMPROOT" not in os.environ and "TMPDIR" not in os.environ:
+    found = os.statvfs(MEMORY)
+    if found.f_bavail * found.f_frsize >= 4 << 30 and not found.f_flag & (os.ST_NOEXEC | os.ST_RDONLY):
+        os.environ["PYTEST_DEBUG_TEMPROOT"] = os.environ["TMPDIR"] = str(MEMORY)
+
 import forked
 import numpy as np
 import pytest

@@ -102,10 +102,11 @@ def _check_values(value: Any, path: str, depth: int, hint: str) -> None:
     if isinstance(value, dict):
         for name, inner in value.items():
             _check_text(name, path, hint)
-            _check_values(inner, _inside(path, name), depth + 1, hint)
+            if not _is_sound(inner):
+                _check_values(inner, _inside(path, name), depth + 1, hint)
     elif isinstance(value, list):
         for i, inner in enumerate(value):
-            if type(inner) is not float or inner - inner != 0.0:  # spares the path of every sound number
+            if not _is_sound(inner):
                 _check_values(inner, f"{path}[{i}]", depth + 1, hint)
     elif isinstance(value, float):
         if value - value != 0.0:
@@ -114,6 +115,14 @@ def _check_values(value: Any, path: str, depth: int, hint: str) -> None:
         _check_text(value, path, hint)
     elif isinstance(value, int) and not -LARGEST_INTEGER <= value < LARGEST_INTEGER:
         raise DataError(f"{path}: a whole number of {len(str(abs(value)))} digits is too large", hint)
+
+
+def _is_sound(value: Any) -> bool:
+    """Whether a value needs no further check, so that its path need not be put together. Most values are sound."""
+    kind = type(value)
+    if kind is float:
+        return bool(value - value == 0.0)
+    return value is None or kind is bool or (kind is str and value.isascii())
 
 
 def _check_text(text: str, path: str, hint: str) -> None:
