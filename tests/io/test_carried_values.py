@@ -78,6 +78,24 @@ def test_a_time_beyond_the_calendar_is_refused(calibrate, target):
     assert "'x' holds a time beyond the calendar" in calibrate("a.arrow", target, code=3)
 
 
+@pytest.mark.parametrize("target", ["o.csv", "o.jsonl"])
+@pytest.mark.parametrize("wrong", [-5, 86_400_000_000_000])
+def test_a_time_of_no_day_is_refused(calibrate, wrong, target):
+    table(None, pa.array([0, wrong] * (N // 2)).view(pa.time64("ns")))
+    assert "'x' holds a time beyond the calendar" in calibrate("a.arrow", target, code=3)
+    table(None, pa.array([0, 86_399_000_000_000] * (N // 2)).view(pa.time64("ns")))
+    calibrate("a.arrow", "o.tsv")
+
+
+@pytest.mark.parametrize("target", ["o.csv", "o.jsonl", "o.parquet"])
+def test_a_date_that_is_not_a_whole_day_does_not_become_another_day(calibrate, target):
+    table(None, pa.array([0, -5] * (N // 2)).view(pa.date64()))
+    assert "'x' holds a date that is not a whole day" in calibrate("a.arrow", target, code=3)
+    calibrate("a.arrow", "o.arrow")
+    with pa.ipc.open_file("o.arrow") as same:
+        assert same.read_all()["x"].combine_chunks().view(pa.int64())[1].as_py() == -5
+
+
 def test_text_that_ends_with_nul_is_refused_by_npz(calibrate):
     table(pa.string(), "a", "end\0")
     assert "'x' holds text that ends with a NUL character" in calibrate("a.arrow", "o.npz", code=3)
