@@ -162,6 +162,15 @@ def test_long_whole_numbers_inside_json_are_not_rounded(calibrate, value, target
     assert json.loads(Path("o.jsonl").read_text().splitlines()[0])["x"] == value
 
 
+@pytest.mark.parametrize("digits", [301, 400])
+@pytest.mark.parametrize("target", ["o.parquet", "o.npz", "o.csv"])
+def test_whole_numbers_beyond_float64_do_not_become_infinite(calibrate, digits, target):
+    Path("a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in objects(10 ** (digits - 1) + 1)))
+    assert "'x' holds whole numbers such as 1000" in calibrate("a.jsonl", target, code=3)
+    calibrate("a.jsonl", "o.jsonl")
+    assert str(10 ** (digits - 1) + 1) in Path("o.jsonl").read_text()
+
+
 def test_missing_values_beside_true_and_false_do_not_become_numbers(calibrate):
     pq.write_table(pa.table(SCORES | {"x": [True, None] * (N // 2)}), "a.parquet")
     assert "'x' has missing values beside true and false, which npz cannot hold" in calibrate(
