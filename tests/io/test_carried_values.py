@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import datetime
 import json
+import zipfile
 from decimal import Decimal
 from pathlib import Path
 
@@ -99,6 +100,21 @@ def test_a_date_that_is_not_a_whole_day_does_not_become_another_day(calibrate, t
 def test_text_that_ends_with_nul_is_refused_by_npz(calibrate):
     table(pa.string(), "a", "end\0")
     assert "'x' holds text that ends with a NUL character" in calibrate("a.arrow", "o.npz", code=3)
+
+
+@pytest.mark.parametrize("belongs_to", ["rows", "file"])
+def test_a_name_that_an_archive_cannot_hold_is_refused(calibrate, belongs_to):
+    long = "k" * 65_535
+    if belongs_to == "rows":
+        pq.write_table(pa.table({**SCORES, long: SCORES["hit"]}), "a.parquet")
+        said = calibrate("a.parquet", "o.npz", code=3)
+    else:
+        np.savez("a.npz", **SCORES)
+        with zipfile.ZipFile("a.npz", "a") as archive, archive.open(long, "w") as out:
+            np.lib.format.write_array(out, np.arange(7))
+        said = calibrate("a.npz", "o.npz", code=3)
+    assert "…' has a name of more than 65535 bytes, which npz cannot hold" in said
+    assert len(said) < 1000
 
 
 def test_a_null_among_the_words_of_a_dictionary_is_a_missing_value(calibrate):

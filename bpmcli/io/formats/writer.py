@@ -11,6 +11,9 @@ from bpmcli.errors import DataError
 from bpmcli.io.columns import Lists
 from bpmcli.io.formats.reader import Reader
 
+LONGEST_SHOWN = 200
+"""Characters of a name that a message shows."""
+
 
 class Writer:
     """Writes batches of columns; `close` completes the file."""
@@ -67,7 +70,8 @@ class Writer:
     def cannot_hold(self, name: str, what: str) -> DataError:
         """The error for a column that the format cannot hold."""
         hint = f"write {self.instead} instead (-o out.{self.instead}), or leave the column out"
-        return DataError(f"'{name}' {what}, which {self.label} cannot hold", hint)
+        shown = name if len(name) <= LONGEST_SHOWN else f"{name[:LONGEST_SHOWN]}…"
+        return DataError(f"'{shown}' {what}, which {self.label} cannot hold", hint)
 
     def spread(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         """The columns of the format: some formats have one column per class."""
