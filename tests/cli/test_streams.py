@@ -208,6 +208,13 @@ for argv in (
 """
 
 
+def test_odd_settings_of_libraries_are_no_bug(tmp_path):
+    command = f"bpmcli metrics {SAMPLE_DATA}/digits_test.npz -m tce --plot x.png -q"
+    done = shell(command, tmp_path, SOURCE_DATE_EPOCH="yesterday", MPLBACKEND="nonsense")
+    assert done.returncode == 0, done.stderr.decode()
+    assert (tmp_path / "x.png").exists()
+
+
 def test_a_name_that_is_not_utf8_goes_through_a_batch(params):
     if sys.platform != "linux":
         pytest.skip("other systems refuse such names")
