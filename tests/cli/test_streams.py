@@ -228,6 +228,19 @@ def test_a_name_that_is_not_utf8_goes_through_a_batch(params):
     assert (params / "out.npz").exists()
 
 
+@pytest.mark.parametrize("command", ["apply params.json - -o link.csv", "fit - -o a.csv"])
+def test_standard_input_is_not_written_over(params, command):
+    source = params / "a.csv"
+    source.write_text("confidence,hit\n" + "0.5,0\n0.75,1\n" * 20)
+    (params / "link.csv").hardlink_to(source)
+    before = source.read_bytes()
+    done = forked.run(*command.split(), cwd=params, **{"in": str(source)})
+    assert done.code == 2, done
+    assert "a.csv is the input itself" in done.err or "link.csv is the input itself" in done.err
+    assert source.read_bytes() == before
+    assert os.path.samefile(source, params / "link.csv")
+
+
 @pytest.mark.parametrize("format_", ["table", "markdown", "json"])
 def test_values_of_a_file_cannot_reach_the_terminal(run, format_):
     name, site = "evil\x1b]0;title\x07\nx.csv", f'"{EVIL}"'
