@@ -158,6 +158,18 @@ def test_an_array_without_columns_is_not_lost_in_a_table(calibrate, target):
     assert "'x' has no columns" in calibrate("a.npz", target, code=3)
 
 
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "arrow", "npz"])
+def test_an_array_of_one_column_keeps_its_name_and_its_role(run, calibrate, suffix):
+    columns = {name: np.array(values)[:, None] for name, values in SCORES.items()}
+    np.savez("a.npz", **columns, x=np.arange(N)[:, None], x_0=np.arange(N) + 7, w=np.ones((N, 1)))
+    calibrate("a.npz", f"o.{suffix}")
+    np.savez("flat.npz", **SCORES, x=np.arange(N), x_0=np.arange(N) + 7, w=np.ones(N))
+    calibrate("flat.npz", f"same.{suffix}")
+    assert suffix == "npz" or Path(f"o.{suffix}").read_bytes() == Path(f"same.{suffix}").read_bytes()
+    shown = [run("metrics", f"{name}.{suffix}", "-m", "ece", "--weight", "w", "-q").out for name in ("o", "same")]
+    assert shown[0].split("\n")[1:] == shown[1].split("\n")[1:]
+
+
 @pytest.mark.parametrize("value", [["2024-01-01"], {"a": {"b": "2024-01-01 10:00:00"}}], ids=["list", "object"])
 def test_text_inside_json_that_looks_like_a_date_stays_text(calibrate, value):
     Path("a.jsonl").write_text("\n".join(map(json.dumps, objects(value))))

@@ -103,6 +103,11 @@ def column_of_matrix(name: str, k: int) -> str:
     return f"{name.removesuffix('s')}_{k}"
 
 
+def one_per_row(values: Any) -> Any:
+    """An (N, 1) array as N values: to all readers it is a column, so it keeps its name and its role."""
+    return values[:, 0] if isinstance(values, np.ndarray) and values.shape[1:] == (1,) else values
+
+
 def spread_matrices(columns: Mapping[str, Any], lists: bool = False, keyed: str | None = None) -> dict[str, Any]:
     """Matrices as one column per class: `probs` becomes prob_0, prob_1, …; with `lists`, lists of one length too.
 
@@ -120,6 +125,7 @@ def spread_matrices(columns: Mapping[str, Any], lists: bool = False, keyed: str 
         out[name], origin[name] = values, source
 
     for name, values in columns.items():
+        values = one_per_row(values)
         if lists and isinstance(values, Lists):
             if values.ragged:
                 raise DataError(
