@@ -130,7 +130,7 @@ def _numbers_in(values: Categorical) -> Array:
     return found
 
 
-LARGEST_WEIGHT = 1e290  # so that the sum of all weights is finite
+LARGEST_WEIGHT, SMALLEST_WEIGHT = 1e290, 1e-290  # sums and inverses of weights are finite; less counts as 0
 
 
 def weights_of(batch: ColumnBatch, name: str) -> Floats:
@@ -153,7 +153,7 @@ def weights_of(batch: ColumnBatch, name: str) -> Floats:
         raise DataError(
             f"weights must be finite and not negative, {found}", "give a row that should not count the weight 0"
         )
-    return weights
+    return np.where(weights < SMALLEST_WEIGHT, 0.0, weights)
 
 
 def label_indices(batch: ColumnBatch, layout: Layout) -> Ints:
