@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -21,14 +22,6 @@ from typing import Any
 # Set before numpy is imported, as in the program: threads of BLAS would compete with the processes of other tests.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
-
-MEMORY = Path("/dev/shm")
-"""A file system in memory, where making and removing a file takes a twentieth of the time. The tests do so 40,000 times."""
-
-if MEMORY.is_dir() and "PYTEST_DEBUG_TEMPROOT" not in os.environ and "TMPDIR" not in os.environ:
-    found = os.statvfs(MEMORY)
-    if found.f_bavail * found.f_frsize >= 4 << 30 and not found.f_flag & (os.ST_NOEXEC | os.ST_RDONLY):
-        os.environ["PYTEST_DEBUG_TEMPROOT"] = os.environ["TMPDIR"] = str(MEMORY)
 
 import forked
 import numpy as np
@@ -46,6 +39,9 @@ def leave_at_once() -> None:
         os._exit(0)
 
 
+MEMORY = Path("/dev/shm")
+"""A file system in memory, where making and removing a file takes a twentieth of the time. The tests do so 40,000 times."""
+
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE_DATA = ROOT / "sample_data"
 
@@ -55,7 +51,17 @@ def pytest_configure() -> None:
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
+    use_memory_for_files()
     forked.build_commands_once()
+
+
+def use_memory_for_files() -> None:
+    """Temporary files are kept in memory where that is possible; TMPDIR decides if it is set."""
+    if not MEMORY.is_dir() or "TMPDIR" in os.environ:
+        return
+    found = os.statvfs(MEMORY)
+    if found.f_bavail * found.f_frsize >= 4 << 30 and not found.f_flag & (os.ST_NOEXEC | os.ST_RDONLY):
+        os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -90,8 +90,15 @@ def remove_unfinished() -> None:
                 os.rmdir(path) if os.path.isdir(path) else os.unlink(path)
 
 
+FRAGILE = ("MPLBACKEND", "SOURCE_DATE_EPOCH")
+"""Environment variables that matplotlib and numpy read when they are imported, which fails if a value is odd. Nothing
+that bpmcli writes depends on them."""
+
+
 def silence_libraries() -> None:
     """Silence warnings, and exceptions that a library can only print, here and in workers."""
+    for name in FRAGILE:
+        os.environ.pop(name, None)
     warnings.simplefilter("ignore")
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
 

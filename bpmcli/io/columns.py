@@ -130,6 +130,8 @@ def _scalars(column: Any) -> Array | Categorical:
     if is_text(kind):
         return _categorical((column.fill_null("") if column.null_count else column).dictionary_encode())
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        from bpmcli.io.times import iso_times
+
         return categorical([value or "" for value in iso_times(column)])
     raise DataError(f"a column of type {kind} cannot be used here", "store numbers, text or lists of numbers")
 
@@ -150,28 +152,6 @@ def _categorical(column: Any) -> Categorical:
         return Categorical(words, codes)
     known = categorical(words)  # some files repeat a word in their dictionary
     return Categorical(known.categories, known.codes[codes])
-
-
-def iso_times(column: Any) -> list[str | None]:
-    """Dates as `2024-05-01`, times as `2024-05-01 12:30:00`, and times with a zone in UTC: `2024-05-01 10:30:00Z`.
-
-    Midnight is written in full, because other programs do not read a column in which some times are bare dates.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    kind = column.type
-    zoned = pa.types.is_timestamp(kind) and kind.tz is not None
-    if zoned:
-        column = column.cast(pa.timestamp(kind.unit))  # whatever the zone is called
-    text = column.cast(pa.string())
-    if pc.any(pc.starts_with(text, "<")).as_py():  # pyarrow's words for a value that it cannot express
-        raise DataError("holds a time beyond the calendar")
-    text = pc.replace_substring_regex(text, r"(\.\d*?)0+$", r"\1")
-    text = pc.replace_substring_regex(text, r"\.$", "")
-    if zoned:
-        text = pc.binary_join_element_wise(text, "Z", "")
-    return [None if value is None else str(value) for value in text.to_pylist()]
 
 
 def _booleans(column: Any) -> Array:

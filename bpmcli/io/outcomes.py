@@ -130,8 +130,7 @@ def _numbers_in(values: Categorical) -> Array:
     return found
 
 
-NO_WEIGHT = "give a row that should not count the weight 0"
-SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-290, 1e290  # so that the sum of all weights, and one over it, are finite
+LARGEST_WEIGHT, SMALLEST_WEIGHT = 1e290, 1e-290  # sums and inverses of weights are finite; less counts as 0
 
 
 def weights_of(batch: ColumnBatch, name: str) -> Floats:
@@ -142,17 +141,19 @@ def weights_of(batch: ColumnBatch, name: str) -> Floats:
     if isinstance(values, Lists) or values.ndim != 1 or values.dtype.kind not in "fiub":
         raise DataError(f"'{name}' must be one number per row")
     weights = values.astype(np.float64)
-    bad = ~((weights >= SMALLEST_WEIGHT) & (weights <= LARGEST_WEIGHT) | (weights == 0))
+    bad = ~((weights >= 0) & (weights <= LARGEST_WEIGHT))
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         found = f"found {weights[row]:g} (row {batch.start + row + 1})"
         if np.isfinite(weights[row]) and weights[row] > 0:
             raise DataError(
-                f"weights must be 0 or between {SMALLEST_WEIGHT:g} and {LARGEST_WEIGHT:g}, {found}",
-                "only ratios of weights count: divide them all by the largest" if weights[row] > 1 else NO_WEIGHT,
+                f"weights must be at most {LARGEST_WEIGHT:g}, {found}",
+                "only ratios of weights count: divide them all by the largest",
             )
-        raise DataError(f"weights must be finite and not negative, {found}", NO_WEIGHT)
-    return weights
+        raise DataError(
+            f"weights must be finite and not negative, {found}", "give a row that should not count the weight 0"
+        )
+    return np.where(weights < SMALLEST_WEIGHT, 0.0, weights)
 
 
 def label_indices(batch: ColumnBatch, layout: Layout) -> Ints:

@@ -6,12 +6,16 @@ import glob
 import os
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from bpmcli.errors import UsageError
-from bpmcli.io.formats import file_and_group, suffix_of
+from bpmcli.io.formats import STDIN, file_and_group, suffix_of
 from bpmcli.io.paths import Input, expand
 from bpmcli.io.remote import is_remote, local_path
+
+STDIN_NUMBER = 0
+"""The file descriptor of standard input, which may be a file."""
 
 
 def output_paths(items: Sequence[Input], folder: str, suffixes: Sequence[str]) -> list[str]:
@@ -46,6 +50,9 @@ def spare_inputs(items: Sequence[Input], *targets: str | None, also: str | None 
     remote = {path for path in paths if is_remote(path)}
     places = [file_and_group(path)[0] for path in paths]
     local = {_identity(path) for path in places if os.path.exists(path)}
+    if STDIN in paths:
+        with suppress(OSError):
+            local.add(_identity(STDIN_NUMBER))
     for target in targets:
         if target is None or target == "-":
             continue
@@ -54,7 +61,7 @@ def spare_inputs(items: Sequence[Input], *targets: str | None, also: str | None 
             raise UsageError(f"{target} is the input itself", "write to another file or directory")
 
 
-def _identity(path: str) -> tuple[int, int]:
+def _identity(path: str | int) -> tuple[int, int]:
     status = os.stat(path)
     return status.st_dev, status.st_ino
 

@@ -19,7 +19,7 @@ from bpmcli.io.columns import Array
 from bpmcli.io.formats.reader import ColumnBatch, Reader
 from bpmcli.io.layout import InputOptions, Layout, understand
 from bpmcli.io.opening import open_input
-from bpmcli.io.outcomes import has_named_event, hits_of, label_indices, unknown_rows, weights_of
+from bpmcli.io.outcomes import SMALLEST_WEIGHT, has_named_event, hits_of, label_indices, unknown_rows, weights_of
 from bpmcli.io.scores import class_scores, missed_of, reduced_scores, scores_of
 from bpmcli.record import Record
 
@@ -86,11 +86,18 @@ def read_rows(
         rows = parts[0] if len(parts) == 1 else pool(parts)
         if rows.scores is None and 0 < keep_scores < odd["scores"] and odd["classes"] > 1:
             odd["classes-unchecked"] = odd["scores"]
-        if rows.weights is not None and not rows.weights.any():
-            raise DataError(f"all weights in '{layout.weight}' are zero", "name another column with --weight")
+        _check_weights(rows, layout)
         return Loaded(rows, layout, (*reader.notices(), *notices_of(odd, _shares(rows), layout)), reader.metadata)
     except BpmError as error:
         raise error.at(path if path != "-" else "standard input") from None
+
+
+def _check_weights(rows: Rows, layout: Layout) -> None:
+    if rows.weights is not None and not rows.weights.any():
+        raise DataError(
+            f"all weights in '{layout.weight}' are zero or below {SMALLEST_WEIGHT}",
+            "name another column with --weight",
+        )
 
 
 def _shares(rows: Rows) -> tuple[float, float] | None:

@@ -208,6 +208,13 @@ for argv in (
 """
 
 
+def test_odd_settings_of_libraries_are_no_bug(tmp_path):
+    command = f"bpmcli metrics {SAMPLE_DATA}/digits_test.npz -m tce --plot x.png -q"
+    done = shell(command, tmp_path, SOURCE_DATE_EPOCH="yesterday", MPLBACKEND="nonsense")
+    assert done.returncode == 0, done.stderr.decode()
+    assert (tmp_path / "x.png").exists()
+
+
 def test_a_name_that_is_not_utf8_goes_through_a_batch(params):
     if sys.platform != "linux":
         pytest.skip("other systems refuse such names")
@@ -219,6 +226,19 @@ def test_a_name_that_is_not_utf8_goes_through_a_batch(params):
     assert b"1 of 1" in ran.stderr, "the second run finds the record of the first"
     assert os.fsdecode(b"\xff.npz") in os.listdir(params / "out")
     assert (params / "out.npz").exists()
+
+
+@pytest.mark.parametrize("command", ["apply params.json - -o link.csv", "fit - -o a.csv"])
+def test_standard_input_is_not_written_over(params, command):
+    source = params / "a.csv"
+    source.write_text("confidence,hit\n" + "0.5,0\n0.75,1\n" * 20)
+    (params / "link.csv").hardlink_to(source)
+    before = source.read_bytes()
+    done = forked.run(*command.split(), cwd=params, **{"in": str(source)})
+    assert done.code == 2, done
+    assert "a.csv is the input itself" in done.err or "link.csv is the input itself" in done.err
+    assert source.read_bytes() == before
+    assert os.path.samefile(source, params / "link.csv")
 
 
 @pytest.mark.parametrize("format_", ["table", "markdown", "json"])

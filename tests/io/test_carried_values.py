@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import datetime
 import json
+import zipfile
 from decimal import Decimal
 from pathlib import Path
 
@@ -78,9 +79,42 @@ def test_a_time_beyond_the_calendar_is_refused(calibrate, target):
     assert "'x' holds a time beyond the calendar" in calibrate("a.arrow", target, code=3)
 
 
+@pytest.mark.parametrize("target", ["o.csv", "o.jsonl"])
+@pytest.mark.parametrize("wrong", [-5, 86_400_000_000_000])
+def test_a_time_of_no_day_is_refused(calibrate, wrong, target):
+    table(None, pa.array([0, wrong] * (N // 2)).view(pa.time64("ns")))
+    assert "'x' holds a time beyond the calendar" in calibrate("a.arrow", target, code=3)
+    table(None, pa.array([0, 86_399_000_000_000] * (N // 2)).view(pa.time64("ns")))
+    calibrate("a.arrow", "o.tsv")
+
+
+@pytest.mark.parametrize("target", ["o.csv", "o.jsonl", "o.parquet"])
+def test_a_date_that_is_not_a_whole_day_does_not_become_another_day(calibrate, target):
+    table(None, pa.array([0, -5] * (N // 2)).view(pa.date64()))
+    assert "'x' holds a date that is not a whole day" in calibrate("a.arrow", target, code=3)
+    calibrate("a.arrow", "o.arrow")
+    with pa.ipc.open_file("o.arrow") as same:
+        assert same.read_all()["x"].combine_chunks().view(pa.int64())[1].as_py() == -5
+
+
 def test_text_that_ends_with_nul_is_refused_by_npz(calibrate):
     table(pa.string(), "a", "end\0")
     assert "'x' holds text that ends with a NUL character" in calibrate("a.arrow", "o.npz", code=3)
+
+
+@pytest.mark.parametrize("belongs_to", ["rows", "file"])
+def test_a_name_that_an_archive_cannot_hold_is_refused(calibrate, belongs_to):
+    long = "k" * 65_535
+    if belongs_to == "rows":
+        pq.write_table(pa.table({**SCORES, long: SCORES["hit"]}), "a.parquet")
+        said = calibrate("a.parquet", "o.npz", code=3)
+    else:
+        np.savez("a.npz", **SCORES)
+        with zipfile.ZipFile("a.npz", "a") as archive, archive.open(long, "w") as out:
+            np.lib.format.write_array(out, np.arange(7))
+        said = calibrate("a.npz", "o.npz", code=3)
+    assert "…' has a name of more than 65535 bytes, which npz cannot hold" in said
+    assert len(said) < 1000
 
 
 def test_a_null_among_the_words_of_a_dictionary_is_a_missing_value(calibrate):
@@ -124,6 +158,18 @@ def test_an_array_without_columns_is_not_lost_in_a_table(calibrate, target):
     assert "'x' has no columns" in calibrate("a.npz", target, code=3)
 
 
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "arrow", "npz"])
+def test_an_array_of_one_column_keeps_its_name_and_its_role(run, calibrate, suffix):
+    columns = {name: np.array(values)[:, None] for name, values in SCORES.items()}
+    np.savez("a.npz", **columns, x=np.arange(N)[:, None], x_0=np.arange(N) + 7, w=np.ones((N, 1)))
+    calibrate("a.npz", f"o.{suffix}")
+    np.savez("flat.npz", **SCORES, x=np.arange(N), x_0=np.arange(N) + 7, w=np.ones(N))
+    calibrate("flat.npz", f"same.{suffix}")
+    assert suffix == "npz" or Path(f"o.{suffix}").read_bytes() == Path(f"same.{suffix}").read_bytes()
+    shown = [run("metrics", f"{name}.{suffix}", "-m", "ece", "--weight", "w", "-q").out for name in ("o", "same")]
+    assert shown[0].split("\n")[1:] == shown[1].split("\n")[1:]
+
+
 @pytest.mark.parametrize("value", [["2024-01-01"], {"a": {"b": "2024-01-01 10:00:00"}}], ids=["list", "object"])
 def test_text_inside_json_that_looks_like_a_date_stays_text(calibrate, value):
     Path("a.jsonl").write_text("\n".join(map(json.dumps, objects(value))))
@@ -142,6 +188,15 @@ def test_long_whole_numbers_inside_json_are_not_rounded(calibrate, value, target
     assert "'x' holds whole numbers such as" in calibrate("a.jsonl", target, code=3)
     calibrate("a.jsonl", "o.jsonl")
     assert json.loads(Path("o.jsonl").read_text().splitlines()[0])["x"] == value
+
+
+@pytest.mark.parametrize("digits", [301, 400])
+@pytest.mark.parametrize("target", ["o.parquet", "o.npz", "o.csv"])
+def test_whole_numbers_beyond_float64_do_not_become_infinite(calibrate, digits, target):
+    Path("a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in objects(10 ** (digits - 1) + 1)))
+    assert "'x' holds whole numbers such as 1000" in calibrate("a.jsonl", target, code=3)
+    calibrate("a.jsonl", "o.jsonl")
+    assert str(10 ** (digits - 1) + 1) in Path("o.jsonl").read_text()
 
 
 def test_missing_values_beside_true_and_false_do_not_become_numbers(calibrate):

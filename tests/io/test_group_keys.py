@@ -65,3 +65,9 @@ def test_summaries_hold_log_odds_of_any_size(run):
     stored = json.loads(run("metrics", "cells.parquet", "-m", "ece", "-f", "json").out)["results"][0]["metrics"]
     direct = json.loads(run("metrics", "a.csv", "-m", "ece", "-f", "json").out)["results"][0]["metrics"]
     assert stored == direct
+
+
+def test_bytes_that_are_no_text_are_different_groups(run):
+    np.savez("a.npz", confidence=np.full(60, 0.7), hit=np.arange(60) % 2, site=np.array([b"\xff", b"\xfe", b"a"] * 20))
+    shown = run("metrics", "a.npz", "--by", "site", "-m", "ece", "-f", "csv", "-q").out.splitlines()[1:]
+    assert [line.split(",")[1:3] for line in shown] == [["\\xfe", "20"], ["\\xff", "20"], ["a", "20"]]

@@ -371,7 +371,7 @@ def test_absent_and_unknown_files(tmp_path, name):
 
 
 def test_huge_weights_do_not_overflow(tmp_path):
-    (tmp_path / "a.csv").write_text("confidence,hit,w\n0.5,1,1e290\n0.6,0,1e290\n0.7,1,1e-290\n")
+    (tmp_path / "a.csv").write_text("confidence,hit,w\n0.5,1,1e290\n0.6,0,1e290\n0.7,1,1e-308\n")
     sample = read_rows(str(tmp_path / "a.csv"), InputOptions(weight="w")).rows.sample
     assert sample.accuracy == pytest.approx(0.5)
     assert sample.effective_n == pytest.approx(2.0)

@@ -174,6 +174,23 @@ def test_an_array_that_claims_more_than_there_is(shape, suffix):
         read_rows("a.npz" if suffix == ".npz" else "a_logits.npy")
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_header_that_fills_the_memory_is_not_read(version):
+    with zipfile.ZipFile("a.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, array in (("confidence", np.full(100, 0.7)), ("hit", np.arange(100) % 2)):
+            data = BytesIO()
+            np.save(data, array)
+            archive.writestr(f"{name}.npy", data.getvalue())
+        with archive.open("note.npy", "w", force_zip64=True) as out:
+            out.write(b"\x93NUMPY" + bytes([version, 0]) + (b"\xff\xff" if version == 1 else b"\xff\xff\xff\x7f"))
+            for _ in range(400):
+                out.write(b" " * 1_000_000)
+    code, err, peak = bpmcli("metrics", "a.npz", "--metric", "ece")
+    assert code == 3, err
+    assert ("claims a header of 2147483647 bytes" in err) == (version == 2)
+    assert peak < BUDGET / 4
+
+
 def test_a_row_that_fills_the_memory_is_refused():
     header = BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (1, 1 << 26)})

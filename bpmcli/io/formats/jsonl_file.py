@@ -20,9 +20,7 @@ from bpmcli.io.formats.json_lines import BYTE_ORDER_MARK, whole_numbers_in, with
 from bpmcli.io.formats.reader import ColumnBatch, ColumnInfo
 from bpmcli.io.formats.record_batches import column_batch
 from bpmcli.io.formats.text_lines import CountedLines, Gzipped, TextReader, TextWriter, json_text, opened_text
-
-LARGEST_WHOLE = 10**300
-"""Longer numbers are beyond float64."""
+from bpmcli.io.formats.writer import one_per_row
 
 BLOCK = 1 << 23
 """Bytes that pyarrow parses at a time; it takes the types of the fields from the first block."""
@@ -197,7 +195,7 @@ class JsonlReader(TextReader):
     def whole_numbers(self, name: str) -> Iterator[str]:
         for rows in self._objects():
             found = (number for row in rows for number in whole_numbers_in(row.get(name)))
-            yield from (str(number) for number in found if abs(number) < LARGEST_WHOLE)
+            yield from map(str, found)
 
     @classmethod
     def written(cls, path: str) -> tuple[list[str], int]:
@@ -242,6 +240,9 @@ class JsonlWriter(TextWriter):
     """One object per line; matrices stay lists."""
 
     fixed_columns: ClassVar[bool] = False
+
+    def spread(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: one_per_row(values) for name, values in columns.items()}
 
     def prepare(self, name: str, values: Any) -> list[Any]:
         if isinstance(values, Objects):

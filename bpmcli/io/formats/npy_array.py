@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,9 @@ from bpmcli.io.formats.reader import ColumnInfo
 
 LAST_CHARACTER = 0x10FFFF
 """The largest code point of Unicode."""
+
+LONGEST_HEADER = 1 << 16
+"""Bytes; numpy refuses headers of more than 10,000, but only after it has read them."""
 
 TRUNCATED = "the file is truncated: copy it again"
 
@@ -38,7 +42,7 @@ class NpyArray:
         read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         with warnings.catch_warnings():  # a damaged header is parsed as Python, which warns about odd escapes in it
             warnings.simplefilter("ignore")
-            self.shape, self.fortran, self.dtype = read_header(file)
+            self.shape, self.fortran, self.dtype = read_header(_header(file, 2 if version == (1, 0) else 4, name))
         if self.dtype.hasobject:
             raise DataError(
                 f"array '{name}' holds Python objects; they are pickles and are never loaded",
@@ -103,6 +107,15 @@ class NpyArray:
         return values
 
 
+def _header(file: IO[bytes], size: int, name: str) -> IO[bytes]:
+    """The header, after its length in `size` bytes. A length beyond `LONGEST_HEADER` is refused before it is read."""
+    length = file.read(size)
+    claimed = int.from_bytes(length, "little")
+    if claimed > LONGEST_HEADER:
+        raise DataError(f"array '{name}' claims a header of {claimed} bytes", "save it again")
+    return io.BytesIO(length + file.read(claimed))
+
+
 def check_text(name: str, values: Array) -> None:
     """Raise DataError for text with invalid code points, which Python cannot handle."""
     for field in values.dtype.names or ():
@@ -142,5 +155,6 @@ def as_column(values: Array) -> Array | Lists | Categorical:
     if values.ndim != 1 or values.dtype.kind not in "US":
         return values
     words, codes = np.unique(values, return_inverse=True)
-    names = [w.decode("utf-8", "replace") if isinstance(w, bytes) else str(w) for w in words.tolist()]
+    # Different bytes stay different words: what is not UTF-8 is written as an escape.
+    names = [w.decode("utf-8", "backslashreplace") if isinstance(w, bytes) else str(w) for w in words.tolist()]
     return Categorical(names, codes.astype(np.int64))

@@ -25,6 +25,9 @@ PIECE = 1 << 20
 LOCAL_HEADER = 30
 """Bytes before the name of a member of a zip archive; the last four are the lengths of name and extra field."""
 
+LONGEST_NAME = (1 << 16) - 1
+LONG_NAME = f"has a name of more than {LONGEST_NAME} bytes"
+
 LARGEST_TEXT = 1 << 24
 """Bytes of metadata that bpmcli reads from an archive."""
 
@@ -150,6 +153,8 @@ class NpzWriter(Writer):
         self.copies: list[tuple[Reader, str]] = []
 
     def prepare(self, name: str, values: Any) -> Array:
+        if _is_long(name):
+            raise DataError(LONG_NAME)
         if name != self.keyed and str(kind := getattr(values, "type", "")).startswith("struct"):
             raise DataError(f"holds values of type {str(kind)[:80]}")  # only of scores is it known what the keys mean
         return np.ascontiguousarray(to_numpy(values))
@@ -172,6 +177,8 @@ class NpzWriter(Writer):
 
     def carry(self, origin: Reader, names: Sequence[str]) -> bool:
         free = [name for name in names if name not in self.chunks]
+        for name in filter(_is_long, free):
+            raise self.cannot_hold(name, LONG_NAME)
         self.copies += [(origin, name) for name in free]
         self.carried += free
         return True
@@ -225,6 +232,11 @@ def _blocks(origin: Reader, whole: IO[bytes]) -> Iterator[bytes]:
         with origin.reporting():
             block = whole.read(PIECE)
         yield block
+
+
+def _is_long(name: str) -> bool:
+    """Whether a name is longer than the name of a member of a zip archive can be."""
+    return len(_member(name).filename.encode()) > LONGEST_NAME
 
 
 def _member(name: str) -> zipfile.ZipInfo:

@@ -13,6 +13,7 @@ from bpmcli.io.formats.parquet_footer import check_footer
 from bpmcli.io.formats.reader import BATCH_BYTES, BATCH_VALUES, RowGroups
 from bpmcli.io.formats.record_batches import ArrowReader
 from bpmcli.io.formats.table_writer import ArrowWriter
+from bpmcli.io.times import check_days
 
 ROWS_AT_A_TIME = 1 << 20
 
@@ -136,6 +137,7 @@ class ParquetWriter(ArrowWriter):
         found = super().prepare(name, values)
         if re.search(r"fixed_size_list<.*>\[0\]", str(found.type)):
             raise DataError("holds lists whose length is fixed at 0")  # pyarrow writes what it cannot read
+        check_days(found)
         return found
 
     def open(self, target: Any, schema: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, ClassVar
@@ -122,6 +123,8 @@ class ArrowReader(Reader):
     def _is_rounded(self, text: str) -> bool:
         """Whether a whole number changes as float64, or as its shortest decimal, which is what text formats hold."""
         number, writer = float(text), writer_for(self.written_as)
+        if math.isinf(number):
+            return True
         as_text = writer is not None and writer.keeps_text and Decimal(repr(number)) != int(text)
         return as_text or int(number) != int(text)
 

@@ -15,11 +15,12 @@ import numpy as np
 
 from bpmcli.core.data.categorical import Categorical
 from bpmcli.errors import DataError
-from bpmcli.io.columns import Lists, is_text, iso_times, to_arrow
+from bpmcli.io.columns import Lists, is_text, to_arrow
 from bpmcli.io.formats import STDIN
 from bpmcli.io.formats.reader import Reader, is_plain
 from bpmcli.io.formats.record_batches import ArrowReader
 from bpmcli.io.formats.writer import Writer
+from bpmcli.io.times import clock_times, iso_times
 
 HEAD = 1 << 16
 """Bytes that are checked to be text before anything else."""
@@ -222,7 +223,7 @@ def _arrow_values(column: Any) -> list[Any]:
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return iso_times(column)
     if pa.types.is_time(kind):
-        return [None if v is None else str(v) for v in column.cast(pa.string()).to_pylist()]
+        return clock_times(column)
     if pa.types.is_decimal(kind):
         return [None if v is None else str(v) for v in column.to_pylist()]
     if not _plain(kind):

@@ -11,6 +11,9 @@ from bpmcli.errors import DataError
 from bpmcli.io.columns import Lists
 from bpmcli.io.formats.reader import Reader
 
+LONGEST_SHOWN = 200
+"""Characters of a name that a message shows."""
+
 
 class Writer:
     """Writes batches of columns; `close` completes the file."""
@@ -67,7 +70,8 @@ class Writer:
     def cannot_hold(self, name: str, what: str) -> DataError:
         """The error for a column that the format cannot hold."""
         hint = f"write {self.instead} instead (-o out.{self.instead}), or leave the column out"
-        return DataError(f"'{name}' {what}, which {self.label} cannot hold", hint)
+        shown = name if len(name) <= LONGEST_SHOWN else f"{name[:LONGEST_SHOWN]}…"
+        return DataError(f"'{shown}' {what}, which {self.label} cannot hold", hint)
 
     def spread(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         """The columns of the format: some formats have one column per class."""
@@ -99,6 +103,11 @@ def column_of_matrix(name: str, k: int) -> str:
     return f"{name.removesuffix('s')}_{k}"
 
 
+def one_per_row(values: Any) -> Any:
+    """An (N, 1) array as N values: to all readers it is a column, so it keeps its name and its role."""
+    return values[:, 0] if isinstance(values, np.ndarray) and values.shape[1:] == (1,) else values
+
+
 def spread_matrices(columns: Mapping[str, Any], lists: bool = False, keyed: str | None = None) -> dict[str, Any]:
     """Matrices as one column per class: `probs` becomes prob_0, prob_1, …; with `lists`, lists of one length too.
 
@@ -116,6 +125,7 @@ def spread_matrices(columns: Mapping[str, Any], lists: bool = False, keyed: str 
         out[name], origin[name] = values, source
 
     for name, values in columns.items():
+        values = one_per_row(values)
         if lists and isinstance(values, Lists):
             if values.ragged:
                 raise DataError(
