@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 
 class BpmError(Exception):
     """Base of all errors that users see: `message` says what happened and where, `hint` the simplest fix."""
@@ -38,3 +40,10 @@ class FitError(BpmError):
     """These rows do not allow a trustworthy fit."""
 
     exit_code = 4
+
+
+def too_many_files(error: BaseException) -> DataError | None:
+    """The error for the user if the process may open no more files. The file that it names is not to blame."""
+    if not isinstance(error, OSError) or error.errno != errno.EMFILE:
+        return None
+    return DataError("too many open files", "raise the limit: ulimit -n 1024")

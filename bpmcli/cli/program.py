@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from bpmcli import __version__
 from bpmcli.cli import _leave, console, guard, streams
 from bpmcli.cli.options.command import similar_options, unknown_command
-from bpmcli.errors import BpmError
+from bpmcli.errors import BpmError, DataError, too_many_files
 from bpmcli.io import memory
 
 DEBUG = "BPMCLI_DEBUG"
@@ -191,14 +191,17 @@ def _foreign(error: Exception) -> int:
         return 2
     if type(error).__name__ == "Abort":
         return 130
+    lacking = too_many_files(error)
+    if isinstance(error, MemoryError):
+        lacking = DataError("out of memory", "process the files one at a time, or split them")
+    if lacking:
+        console.show_error(lacking)
+        return lacking.exit_code
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         console.show_error(BpmError(f"{where}{error.strerror}", "is the disk full, or the target gone?"))
         if not error.filename:
             streams.forget(sys.stdout)
-        return 3
-    if isinstance(error, MemoryError):
-        console.show_error(BpmError("out of memory", "process the files one at a time, or split them"))
         return 3
     if os.environ.get(DEBUG):
         raise error

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from bpmcli.errors import BpmError, DataError
+from bpmcli.errors import BpmError, DataError, too_many_files
 from bpmcli.record import Record
 
 Item = TypeVar("Item")
@@ -62,6 +62,8 @@ def outcome(function: Callable[[Item], Result], item: Item) -> Result | BpmError
     except BrokenPipeError:  # the reader of standard output has closed it, so the rest is not needed
         raise
     except Exception as error:
+        if many := too_many_files(error):
+            return many.at(name_of(item))
         if isinstance(error, OSError) and error.strerror:
             return DataError(
                 f"{error.filename or name_of(item)}: {error.strerror}", "is the disk full, or the file gone?"

@@ -13,7 +13,7 @@ import numpy as np
 
 from bpmcli.core.data.categorical import Categorical
 from bpmcli.core.data.notices import Notice
-from bpmcli.errors import DataError
+from bpmcli.errors import DataError, too_many_files
 from bpmcli.io.columns import Array, Lists, from_arrow
 from bpmcli.record import Record
 
@@ -202,6 +202,8 @@ class Reader:
         except MemoryError:
             raise DataError("does not fit into memory", "split it into smaller files") from None
         except Exception as e:  # a damaged file can make a library fail in any way
+            if many := too_many_files(e):
+                raise many from None
             text = _ADDRESS.sub("", "".join(c if c.isprintable() else " " for c in str(e)))
             text = " ".join(text.split()) or type(e).__name__
             if "support range requests" in text:
