@@ -11,6 +11,7 @@ from conftest import SAMPLE_DATA
 
 from bpmcli.cli.ci_gate import Limit, Limits, completed, parse_limits, save_baseline, with_baselines
 from bpmcli.cli.gate_results import GateResult, exit_code, judge, show_gates
+from bpmcli.core.metrics.decision import smallest_detectable
 from bpmcli.errors import DataError, UsageError
 
 
@@ -151,14 +152,48 @@ def test_fail_above_with_a_confidence_looks_at_the_lower_limit(low, code):
         (0.04, None, None, True, "at least the limit 0.04"),
         (0.0399, None, None, False, "0.00010 below the limit 0.04"),
         (0.03, 0.04, 0.95, True, "not surely below the limit 0.04"),
-        (0.03, 0.0399, 0.95, False, "surely below the limit 0.04"),
+        (0.03, 0.0399, 0.95, False, "(at most 0.03990), and surely below the limit 0.04"),
+        (0.05, 0.06, 0.95, True, "(at most 0.06000), at least the limit 0.04"),
         (None, None, None, False, "could not be measured"),
     ],
 )
 def test_fail_below_is_for_metrics_of_which_more_is_better(value, high, confidence, passed, words):
     (gate,) = outcomes(Limits(least=ECE, confidence=confidence), record(value, low=0.01, high=high))
     assert (gate.passed, gate.kind, gate.exit_code) == (passed, "fail-below", 0 if passed else 1)
+    assert gate.outcome == ("pass" if passed else "fail")
     assert words in str(gate)
+
+
+def test_a_p_value_is_judged_without_an_interval():
+    test = {**record(), "metrics": {"canonical-p": {"value": 0.5, "high": 0.005}}}
+    (gate,) = outcomes(Limits(least=[Limit("canonical-p", 0.01)], confidence=0.95), test)
+    assert (gate.passed, gate.bound) == (True, None)
+
+
+def test_the_error_that_could_be_found_is_of_the_gate_s_level():
+    (gate,) = outcomes(Limits(below=ECE, interval=0.9), {**record(0.03, low=0.02, high=0.05), "effective_n": 500.0})
+    assert gate.detectable == smallest_detectable(0.04, 500, 0.95, 0.9)
+    loss = {**record(), "metrics": {"brier": {"value": 0.03, "low": 0.02, "high": 0.05}}}
+    (gate,) = outcomes(Limits(below=[Limit("brier", 0.04)], interval=0.9), loss)
+    assert gate.detectable is None
+    assert str(gate).endswith("about 4,000 would")
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "hint"),
+    [
+        ({"weighted": True}, {}, "name the weights with --weight"),
+        ({}, {"weighted": True}, "leave --weight out"),
+        ({"target": "event"}, {"target": "top-label"}, "add --event"),
+        ({"target": "top-3"}, {"target": "top-label"}, "add --top-k 3"),
+        ({"target": "top-label"}, {"target": "event"}, "leave --event out"),
+        ({"target": "top-label"}, {"target": "top-3"}, "leave --top-k out"),
+    ],
+)
+def test_a_run_of_another_kind_than_its_baseline_says_how_to_repeat_it(before, now, hint):
+    with pytest.raises(DataError) as error:
+        outcomes(Limits(rises=ECE), {**record(), **now}, baseline={"results": [{**record(), **before}]})
+    assert error.value.hint == hint
 
 
 @pytest.mark.parametrize(
