@@ -146,7 +146,8 @@ def _spoil(rng: Random, draw: np.random.Generator, table: Table) -> None:
     elif what == "constant":
         values[...] = rng.choice(ODD_NUMBERS)
     elif what == "tied":
-        values = np.round(values, rng.choice([0, 1]))
+        with np.errstate(over="ignore"):
+            values = np.round(values, rng.choice([0, 1]))
     elif what == "saturated":
         values[draw.random(values.shape) < 0.5] = rng.choice([0.0, 1.0])
     elif what == "type":
