@@ -44,6 +44,8 @@ class GateResult(NamedTuple):
     detectable: float | None = None
     counts_as: str | None = None
     """PASS or FAIL if the gate is inconclusive and --inconclusive decides; otherwise None."""
+    why_missing: str | None = None
+    """Why the metric has no value, if the input could be read."""
 
     @property
     def exit_code(self) -> int:
@@ -54,7 +56,8 @@ class GateResult(NamedTuple):
 
     def __str__(self) -> str:
         if self.value is None:
-            return f"{self.input}: {self.metric} could not be measured, so its gate fails"
+            why = f" ({self.why_missing})" if self.why_missing else ""
+            return f"{self.input}: {self.metric} could not be measured{why}, so its gate fails"
         return f"{self.input}: {self.metric} {_WORDS[self.kind](self)}"
 
 
@@ -123,11 +126,12 @@ def judge(
     results: list[GateResult] = []
     for record in records:
         own = limits.at(record["input"])
-        results += _absolute(record, own)
+        found = [*_absolute(record, own)]
         if baseline is not None:
             from bpmcli.tasks.baseline import matching
 
-            results += _rises(record, own, matching(record, baseline, single, title(record)))
+            found += _rises(record, own, matching(record, baseline, single, title(record)))
+        results += [one._replace(why_missing=record["metrics"][one.metric].get("why_missing")) for one in found]
     for name in failed:
         kinds = limits.at(name).kinds()
         results += [GateResult(name, metric, limit, None, False, kind=kind) for kind, (metric, limit) in kinds]

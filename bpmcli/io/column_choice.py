@@ -262,6 +262,12 @@ class ColumnChoice:
                 f"'{plain[0]}' could be P(y = 1), its logit or a confidence (found: {listed(self.columns)})",
                 f"say --probs {option}, --logits {option} or --confidence {option}",
             )
+        only = next(iter(self.columns.values()))
+        if len(self.columns) == 1 and only.width is None and only.kind in "iubUS":
+            return DataError(
+                f"no column with scores (found: {only.name})",
+                "if these are labels, give the file of scores instead, and name this one with --label",
+            )
         return DataError(
             f"no column with scores (found: {listed(self.columns)})",
             "name them with --logits, --probs or --confidence: a column, a prefix (p), a list (a,b,c), a range (a:c) "

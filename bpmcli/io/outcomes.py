@@ -261,8 +261,8 @@ def _named_indices(labels: Categorical, classes: tuple[str, ...] | None, first_r
         hint = (
             f"classes: {', '.join(list(known)[:20])}{only}"
             if known
-            else "list the classes in their order, one per line, in NAME.classes.txt beside the input NAME.npz, or "
-            "give class numbers"
+            else "list the classes, one per line, in the order of the scores (that of y = 1 second), in a file beside "
+            "the input: a.classes.txt beside a.csv; or give class numbers"
         )
         raise DataError(f"label '{labels.categories[unknown[0]]}' is not a class (row {first_row + row + 1})", hint)
     return index[labels.codes]

@@ -93,7 +93,7 @@ def test_the_event_of_two_named_classes_is_the_second_column(run, names):
     Path("a.csv").write_text("\n".join([f"prob_{names[0]},prob_{names[1]},label", *lines]) + "\n")
     np.savez("b.npz", probs=np.stack([1 - p, p], axis=1), labels=y.astype(int))
     named, plain = (run("metrics", name, "--event", "-m", "ece,tce,brier", "-f", "json") for name in ("a.csv", "b.npz"))
-    assert f"y = 1 means {names[1]}, the second of the two columns of scores, and y = 0 means {names[0]}" in named.err
+    assert f"y = 1 means {names[1]}, the second of the two classes, and y = 0 means {names[0]}" in named.err
     assert "y = 1 means" not in plain.err
     run("fit", "a.csv", "--event", "--method", "platt", "-o", "p.json")
     assert "mean P(y = 1) 0." in run("apply", "p.json", "a.csv", "-o", "out.csv").err

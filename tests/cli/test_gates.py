@@ -62,6 +62,15 @@ def test_a_metric_that_cannot_be_measured_never_passes(run):
     assert "could not be measured" in run("metrics", "few.npz", "--pass-below", "tce-bpm=0.9", code=1).err
 
 
+@pytest.mark.parametrize("kind", ["--fail-above", "--pass-below"])
+def test_a_gate_on_a_missing_metric_says_why_even_if_notes_are_silenced(run, kind):
+    np.savez("few.npz", confidence=[0.2, 0.9], hits=[0, 1])
+    ran = run("metrics", "few.npz", *KS, kind, "nll-all=0.9", "-q", "-f", "json", code=1)
+    why = "the scores of all classes and labels are needed"
+    assert ran.err == f"gate failed: few.npz: nll-all could not be measured ({why}), so its gate fails\n"
+    assert [gate["why_missing"] for gate in json.loads(ran.out)["gates"]] == [why]
+
+
 def test_json_knows_the_third_outcome(run):
     out = run("metrics", OFF, *TCE, "--pass-below", "tce=0.1", "-f", "json", code=5).out
     (gate,) = json.loads(out)["gates"]

@@ -56,6 +56,7 @@ def parquet(path: str) -> None:
 
 SCORES = {f"score_{k}": P[:, k] for k in range(3)}
 CASES = [
+    Case("labels as an input", lambda: (np.save("scores.npy", P), np.save("y.npy", Y)), "bpmcli metrics y.npy", "if these are labels, give the file of scores instead, and name this one with --label", "bpmcli metrics scores.npy --probs array --label y.npy"),
     Case("wide array", npz("a.npz", arr=P, labels=Y), "bpmcli metrics a.npz", "say --logits arr or --probs arr", "bpmcli metrics a.npz --probs arr"),
     Case("two splits", npz("a.npz", p_test=P, y_test=Y, p_cal=P[:9], y_cal=Y[:9]), "bpmcli metrics a.npz",
          "say --logits p_test or --probs p_test", "bpmcli metrics a.npz --probs p_test"),
@@ -130,7 +131,8 @@ CASES = [
     Case("a weight that is too large", csv("a.csv", confidence=TOP, hit=HIT, w=np.where(np.arange(80) == 3, 1e300, 1e299)), "bpmcli metrics a.csv --weight w", "only ratios of weights count: divide them all by the largest", "python -c 'import pandas as pd; t = pd.read_csv(\"a.csv\"); t[\"w\"] /= t[\"w\"].max(); t.to_csv(\"b.csv\")' && bpmcli metrics b.csv --weight w"),
     Case("a label of no class", npz("a.npz", probs=P, labels=np.where(np.arange(80) == 3, -1, Y)), "bpmcli metrics a.npz", "labels are class numbers 0 … 2; if label -1 means none of the classes, say --unknown -1", "bpmcli metrics a.npz --unknown -1"),
     Case("a name of no class", csv("a.csv", **{f"prob_{k}": P[:, i] for i, k in enumerate(NAMES)}, label=[NAMES[y] if i else "fish" for i, y in enumerate(Y)]), "bpmcli metrics a.csv", "classes: bird, cat, dog; --unknown fish, if it means none of them", "bpmcli metrics a.csv --unknown fish"),
-    Case("names without an order", npz("a.npz", probs=P, labels=np.array(NAMES)[Y]), "bpmcli metrics a.npz", "list the classes in their order, one per line, in NAME.classes.txt beside the input NAME.npz, or give class numbers", "echo bird > a.classes.txt && echo cat >> a.classes.txt && echo dog >> a.classes.txt && bpmcli metrics a.npz"),
+    Case("names without an order", npz("a.npz", probs=P, labels=np.array(NAMES)[Y]), "bpmcli metrics a.npz", "list the classes, one per line, in the order of the scores (that of y = 1 second), in a file beside the input: a.classes.txt beside a.csv; or give class numbers", "echo bird > a.classes.txt && echo cat >> a.classes.txt && echo dog >> a.classes.txt && bpmcli metrics a.npz"),
+    Case("names of an event without an order", csv("a.csv", prob=TOP, label=np.where(EVEN, "malignant", "benign")), "bpmcli metrics a.csv", "list the classes, one per line, in the order of the scores (that of y = 1 second), in a file beside the input: a.classes.txt beside a.csv; or give class numbers", "echo benign > a.classes.txt && echo malignant >> a.classes.txt && bpmcli metrics a.csv"),
     Case("several labels a row", npz("a.npz", probs=P, labels=np.stack([Y > 0, Y > 1, Y > -1], axis=1).astype(int)), "bpmcli metrics a.npz", "--multi-label, if a row may have several labels", "bpmcli metrics a.npz --multi-label"),
     Case("labels that are probabilities", npz("a.npz", probs=P, labels=P, y2=Y), "bpmcli metrics a.npz", "name another column with --label", "bpmcli metrics a.npz --label y2"),
     Case("labels of three dimensions", npz("a.npz", probs=P, labels=np.zeros((80, 2, 2)), y2=Y), "bpmcli metrics a.npz", "name another column with --label", "bpmcli metrics a.npz --label y2"),

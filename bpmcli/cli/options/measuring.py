@@ -163,7 +163,8 @@ class Gate(Record):
         above, below, rises, least = self._limits()
         if bool(rises or any(limits[2] for _, limits in paths)) != (self.baseline is not None):
             raise UsageError(
-                "--baseline and --max-increase need each other", "--baseline old.json --max-increase tce=0.01"
+                "--baseline and --max-increase need each other",
+                "--baseline old.json --max-increase tce=0.01; an earlier run writes it with --save-baseline old.json",
             )
         if self.inconclusive is not None:
             one_of("--inconclusive", self.inconclusive, ("pass", "fail"))

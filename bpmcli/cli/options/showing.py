@@ -105,7 +105,7 @@ class Other(Record):
     """What concerns every command."""
 
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of all random numbers.")] = 0
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes, no verdict in words, no progress.")] = False
 
     def resolve(self) -> int:
         """The seed. Also makes --quiet take effect."""

@@ -56,7 +56,7 @@ TEXTS: dict[str, tuple[str, str]] = {
         "",
     ),
     "event-class": (
-        "y = 1 means {name}, the second of the two columns of scores, and y = 0 means {other}",
+        "y = 1 means {name}, the second of the two classes, and y = 0 means {other}",
         "",
     ),
     "first-label": (
