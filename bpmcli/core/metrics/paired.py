@@ -33,6 +33,9 @@ AT_ONCE = 250
 FEW = 100
 """Resamples for metrics that refit a curve: their standard deviation is then known to 7 %."""
 
+ROUNDING = 1e-12
+"""Relative differences up to this size are rounding errors, not differences between models."""
+
 
 class Difference(NamedTuple):
     """Second model minus first: a negative difference means that the second is better.
@@ -191,7 +194,9 @@ def _difference(name: str, a: float | None, b: float | None, error: float | None
     if a is None or b is None or error is None:
         return Difference(name, a, b, None if a is None or b is None else b - a, None, None, None)
     difference = b - a
-    if error == 0:
+    rounding = ROUNDING * max(abs(a), abs(b))
+    if error <= rounding:
+        difference = 0.0 if abs(difference) <= rounding else difference
         return Difference(name, a, b, difference, difference, difference, 1.0 if difference == 0 else 0.0)
     half = normal_quantile(0.5 + level / 2) * error
     p_value = 2.0 * normal_cdf(-abs(difference) / error)
