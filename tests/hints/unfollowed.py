@@ -37,7 +37,7 @@ UNFOLLOWED: dict[str, tuple[int, str]] = {
     "leave such rows out": (1, PYTHON),
     "summarise with bpmcli summarize --by COLUMN": (1, PYTHON),
     "name another column with --by": (1, PYTHON),
-    "name another column with --weight": (2, PIECES),
+    "name another column with --weight": (1, PIECES),
     "save it again with --save-baseline FILE": (2, DAMAGE),
 }
 
