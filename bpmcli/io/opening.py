@@ -234,7 +234,7 @@ def copied(path: str) -> str:
 
         copy = _copy(path)
         if path != STDIN and hasattr(os, "O_PATH"):
-            with suppress(OSError):  # never closed: a pipe that takes the place of this one gets another number
+            with suppress(OSError):  # stays open, so that the inode number is not given to another pipe
                 os.open(path, os.O_PATH)
         _own[key] = copy
         os.environ[_COPIES] = json.dumps({path: copy for (path, _), copy in _own.items()})

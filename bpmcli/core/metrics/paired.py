@@ -40,7 +40,7 @@ ROUNDING = 1e-12
 class Difference(NamedTuple):
     """Second model minus first: a negative difference means that the second is better.
 
-    Accuracy and AUROC are the exceptions, where higher is better.
+    The exceptions are metrics whose higher values are better, such as accuracy and AUROC.
     """
 
     metric: str
@@ -156,8 +156,8 @@ def paired_differences(
 
     The standard error se comes from `runs` joint resamples of the rows, or of the clusters of `second` if it has any.
     Metrics that refit a curve use at most FEW resamples; scores need none (`paired_scores`). A metric of whole
-    distributions that is no score has no interval. Raises DataError if the rows are not the same, and UsageError for a
-    P-value among the metrics. For an example see docs/PYTHON.md.
+    distributions that is not a score has no interval. Raises DataError if the rows are not the same, and UsageError
+    for a P-value among the metrics. For an example see docs/PYTHON.md.
     """
     tests = [name for name in names if name in METRICS and METRICS[name].is_test]
     if tests:
