@@ -45,7 +45,7 @@ class Limits(NamedTuple):
     least: Sequence[Limit] = ()
     """The lowest values allowed for metrics whose higher values are better."""
     names: Sequence[str] = ()
-    """The metrics to measure: a gate must never pass because its metric was left out."""
+    """The metrics to measure, as `completed` finds them: a gate must never pass because its metric was left out."""
 
     def at(self, path: str) -> Limits:
         """The limits of this input."""
