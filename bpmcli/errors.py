@@ -46,4 +46,4 @@ def too_many_files(error: BaseException) -> DataError | None:
     """The error for the user if the process may open no more files. The file that it names is not to blame."""
     if not isinstance(error, OSError) or error.errno != errno.EMFILE:
         return None
-    return DataError("too many open files", "raise the limit: ulimit -n 1024")
+    return DataError("too many open files", "raise the limit: ulimit -n 4096")

@@ -40,7 +40,7 @@ def leave_at_once() -> None:
 
 
 MEMORY = Path("/dev/shm")
-"""A file system in memory, where making and removing a file takes a twentieth of the time. The tests do so 40,000 times."""
+"""A file system in memory, where files are made and removed more quickly than on a disk. The tests make many thousands."""
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE_DATA = ROOT / "sample_data"

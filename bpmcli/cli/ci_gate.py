@@ -45,7 +45,7 @@ class Limits(NamedTuple):
     least: Sequence[Limit] = ()
     """The lowest values allowed for metrics whose higher values are better."""
     names: Sequence[str] = ()
-    """The metrics to measure: a gate must never pass because its metric was left out."""
+    """The metrics to measure, as `completed` finds them: a gate must never pass because its metric was left out."""
 
     def at(self, path: str) -> Limits:
         """The limits of this input."""
@@ -125,7 +125,7 @@ def _check_range(option: str, text: str, metric: str, limit: float) -> None:
     if limit < most or (lowest and limit == most):
         return
     hint = f"give a limit below {most:g}"
-    if limit < 100 * most:
+    if 1 <= limit < 100 * most:  # perhaps it was meant as a percentage
         unit = "%" if lowest else "point" if limit == 1 else "points"
         hint = f"{limit:g} {unit} {'are' if unit == 'points' else 'is'} {metric}={limit / 100:g}"
     never = "pass" if lowest else "fail"

@@ -26,7 +26,7 @@ OUTPUT = without(
     help={
         "output": "Parameter file; standard output if not given.",
         "output_dir": "One parameter file per input, in the same folder structure.",
-        "plot": "Draw the calibration curve, or before and after for methods on all classes: png, svg or pdf.",
+        "plot": "Draw the calibration curve (methods on all classes: before and after) as png, svg or pdf.",
     },
 )
 METHOD = only(help={"method": "The calibrator to fit; 'list' explains them, 'auto' chooses one. Default: bpm."})

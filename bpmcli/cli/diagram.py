@@ -13,7 +13,7 @@ from bpmcli.core.metrics.axis import FARTHEST, LOG_ODDS, Axis, tick_label
 from bpmcli.core.metrics.reliability import Reliability
 
 JOINED = "\N{NO-BREAK SPACE}"
-"""Keeps a mark of the legend and its meaning in one line; a plain space is printed."""
+"""Stands between a mark of the legend and its meaning, so that no line breaks there; printed as a plain space."""
 
 MARGIN = 9
 """Characters left of the plot: labels of the vertical axis and the axis itself."""

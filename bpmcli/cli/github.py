@@ -72,7 +72,7 @@ def _command(kind: str, heading: str, text: str) -> str:
 def summarise(
     records: Sequence[Record], failures: Sequence[Any], gates: Sequence[Any], measured: Sequence[Any] = ()
 ) -> None:
-    """Append verdicts, table, gates and diagrams to the step summary, if there is one and it has room."""
+    """Append verdicts, table, gates and diagrams to the step summary, if there is one and they fit into it."""
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if not path:
         return

@@ -91,8 +91,8 @@ def remove_unfinished() -> None:
 
 
 FRAGILE = ("MPLBACKEND", "SOURCE_DATE_EPOCH")
-"""Environment variables that matplotlib and numpy read when they are imported, which fails if a value is odd. Nothing
-that bpmcli writes depends on them."""
+"""Environment variables that matplotlib and numpy read. If a value is invalid, their import fails. Nothing that bpmcli
+writes depends on these variables, so they are removed."""
 
 
 def silence_libraries() -> None:

@@ -75,7 +75,7 @@ def _diagram(one: Measurement) -> Diagram:
 
 
 def _figures(says: float, right: float, tce: Mapping[str, float | None], event: bool) -> str:
-    """What the model says and is right, in percent, and its calibration error (`value`, `low`, `high`)."""
+    """What the model says and how often it is right, in percent, and its calibration error (`value`, `low`, `high`)."""
     words = "mean P(y = 1) {:.1f} %, event rate {:.1f} %" if event else "says {:.1f} %, is right {:.1f} %"
     figures = words.format(says, right)
     if tce.get("value") is not None:

@@ -13,7 +13,7 @@ import sys
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
-from bpmcli.errors import DataError
+from bpmcli.errors import DataError, too_many_files
 from bpmcli.io.formats import STDIN, file_and_group, known_suffixes, reader_for, reader_named, readers, suffix_of
 from bpmcli.io.formats.reader import Reader
 from bpmcli.io.memory import grant
@@ -234,7 +234,7 @@ def copied(path: str) -> str:
 
         copy = _copy(path)
         if path != STDIN and hasattr(os, "O_PATH"):
-            with suppress(OSError):  # never closed: a pipe that takes the place of this one gets another number
+            with suppress(OSError):  # stays open, so that the inode number is not given to another pipe
                 os.open(path, os.O_PATH)
         _own[key] = copy
         os.environ[_COPIES] = json.dumps({path: copy for (path, _), copy in _own.items()})
@@ -260,7 +260,10 @@ def _copy(path: str) -> str:
     except BaseException as error:
         _remove(copy.name)
         if isinstance(error, OSError):
-            raise DataError(f"cannot be copied to {tempfile.gettempdir()} ({error.strerror or error})") from None
+            where = tempfile.gettempdir()
+            raise too_many_files(error) or DataError(
+                f"cannot be copied to {where} ({error.strerror or error})"
+            ) from None
         raise
     return copy.name
 

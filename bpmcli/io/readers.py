@@ -86,18 +86,17 @@ def read_rows(
         rows = parts[0] if len(parts) == 1 else pool(parts)
         if rows.scores is None and 0 < keep_scores < odd["scores"] and odd["classes"] > 1:
             odd["classes-unchecked"] = odd["scores"]
-        _check_weights(rows, layout)
+        if rows.weights is not None and not rows.weights.any():
+            raise no_weights(layout)
         return Loaded(rows, layout, (*reader.notices(), *notices_of(odd, _shares(rows), layout)), reader.metadata)
     except BpmError as error:
         raise error.at(path if path != "-" else "standard input") from None
 
 
-def _check_weights(rows: Rows, layout: Layout) -> None:
-    if rows.weights is not None and not rows.weights.any():
-        raise DataError(
-            f"all weights in '{layout.weight}' are zero or below {SMALLEST_WEIGHT}",
-            "name another column with --weight",
-        )
+def no_weights(layout: Layout) -> DataError:
+    """The error for rows none of which counts."""
+    said = f"all weights in '{layout.weight}' are zero or below {SMALLEST_WEIGHT}"
+    return DataError(said, "name another column with --weight")
 
 
 def _shares(rows: Rows) -> tuple[float, float] | None:

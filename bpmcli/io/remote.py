@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from bpmcli.errors import BpmError, DataError, UsageError
+from bpmcli.errors import BpmError, DataError, UsageError, too_many_files
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 
@@ -138,7 +138,7 @@ def read_start(path: str, most: int) -> bytes:
             raise _unreachable(error.__cause__) from None
         raise DataError("no such file") from None
     except OSError as error:
-        raise DataError(f"cannot be read ({error.strerror or _one_line(error)})") from None
+        raise too_many_files(error) or DataError(f"cannot be read ({error.strerror or _one_line(error)})") from None
     except ValueError:
         raise DataError("cannot be read (a name cannot hold a null character)") from None
 

@@ -195,7 +195,7 @@ def _lengths(column: Any) -> Ints:
 
 
 def _lengths_of_arrow(column: Any) -> Ints:
-    """The same of lists, of the vectors of Spark, and of lists as text. A row without numbers has none."""
+    """The same for arrow columns: lists, vectors of Spark, and lists as text. A row without numbers counts as empty."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -17,7 +17,7 @@ from bpmcli.io.formats.reader import ColumnBatch, Reader, RowGroups
 from bpmcli.io.layout import InputOptions, Layout, understand
 from bpmcli.io.opening import open_input
 from bpmcli.io.outcomes import hits_of
-from bpmcli.io.readers import CONFIDENT, SUMMARY_KEY, Loaded, notices_of, rows_of
+from bpmcli.io.readers import CONFIDENT, SUMMARY_KEY, Loaded, no_weights, notices_of, rows_of
 from bpmcli.io.scores import scores_of
 
 PART_ROWS = 1 << 20
@@ -156,7 +156,7 @@ def _summarise(source: Reader, options: InputOptions, part: RowGroups | None = N
             _add_rows(rows_of(batch, layout, odd), totals)
     if part is None and not any(total.n for total in totals.values()):
         if layout.weight and totals:
-            raise DataError(f"all weights in '{layout.weight}' are zero", "name another column with --weight")
+            raise no_weights(layout)
         raise DataError("no rows", "is the file complete?")
     tables = {name: total.summary() for name, total in totals.items() if total.n}
     return Summarised(tables, layout.target, odd, layout, source.metadata, layout.group)

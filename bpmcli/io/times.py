@@ -1,4 +1,4 @@
-"""Dates and times of arrow columns as text. Values that are no time of any day are refused."""
+"""Dates and times of arrow columns as text. Values outside of the calendar or of the 24 hours of a day are refused."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from glob import escape, glob
 from pathlib import Path
 
-from bpmcli.errors import BpmError, DataError, UsageError
+from bpmcli.errors import BpmError, DataError, UsageError, too_many_files
 from bpmcli.io.formats import STDIN, reader_for, suffix_of, writer_for, writers
 from bpmcli.io.formats.reader import Reader
 from bpmcli.io.formats.writer import Writer
@@ -137,7 +137,8 @@ def atomic_path(path: str) -> Iterator[str]:
 
 
 def _cannot_write(path: str, error: OSError) -> DataError:
-    return DataError(f"{path}: cannot be written ({error.strerror or error})", "choose another target")
+    said = f"{path}: cannot be written ({error.strerror or error})"
+    return too_many_files(error) or DataError(said, "choose another target")
 
 
 def remove_stale(target: Path) -> None:

@@ -408,6 +408,10 @@ def test_weights_that_are_nearly_zero_are_no_bug(run):
     np.savez("a.npz", logits=draw.normal(size=(60, 3)), labels=draw.integers(0, 3, 60), w=np.full(60, 1e-310))
     said = run("fit", "a.npz", "--weight", "w", "--method", "ets", "-o", "p.json", code=3).err
     assert "all weights in 'w' are zero or below 1e-290" in said
+    assert (
+        "all weights in 'w' are zero or below 1e-290"
+        in run("metrics", "a.npz", "--weight", "w", "--summary", code=3).err
+    )
 
 
 def test_weights(run):

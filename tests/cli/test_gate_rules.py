@@ -57,6 +57,8 @@ def test_limits_are_parsed():
         ("--fail-above", "tce=nan", "'nan' is not a finite number", ""),
         ("--max-increase", "tce", "expected METRIC=NUMBER", "--max-increase tce=0.01"),
         ("--fail-above", "ece=100", "ece is at most 1", "give a limit below 1"),
+        ("--fail-above", "unc=0.3", "unc is at most 0.25", "give a limit below 0.25"),
+        ("--fail-below", "dsc=0.5", "dsc is at most 0.25", "give a limit below 0.25"),
         ("--fail-above", "ece=100.5", "ece is at most 1", "give a limit below 1"),
         ("--fail-above", "brier-all=150", "brier-all is at most 2", "150 points are brier-all=1.5"),
         ("--fail-above", "auroc=0.9", "higher values of auroc are better", "--fail-below auroc=0.9"),

@@ -21,7 +21,7 @@ UNFOLLOWED: dict[str, tuple[int, str]] = {
     "give credentials as the store expects them, for S3 AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY": (1, ELSEWHERE),
     "it was written without them: run inspect eval with --log-samples": (1, ELSEWHERE),
     "this is a bug; BPMCLI_DEBUG=1 shows where": (1, "follows a bug, and there is none that is known"),
-    "raise the limit: ulimit -n 1024": (1, "is a command of the shell, for the commands after it"),
+    "raise the limit: ulimit -n 4096": (1, "is a command of the shell, for the commands after it"),
     "perhaps memory ran out: use a smaller -j": (1, RESOURCES),
     "use a smaller -j": (1, RESOURCES),
     "write it to a file, or leave --engine out": (1, "needs a dask cluster and a pipe"),
@@ -37,7 +37,7 @@ UNFOLLOWED: dict[str, tuple[int, str]] = {
     "leave such rows out": (1, PYTHON),
     "summarise with bpmcli summarize --by COLUMN": (1, PYTHON),
     "name another column with --by": (1, PYTHON),
-    "name another column with --weight": (2, PIECES),
+    "name another column with --weight": (1, PIECES),
     "save it again with --save-baseline FILE": (2, DAMAGE),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -26,6 +27,9 @@ from bpmcli.errors import DataError
 from bpmcli.io import read_rows
 from bpmcli.io.formats import hdf5_heap
 from bpmcli.io.layout import InputOptions
+from bpmcli.io.opening import copied
+from bpmcli.io.remote import read_start
+from bpmcli.io.writers import atomic_path
 
 BUDGET = 1 << 30
 """Peak memory of any command over any input: one gigabyte."""
@@ -269,6 +273,24 @@ def test_a_pipe_in_the_place_of_a_deleted_one_is_read():
         assert read_rows("pipe").rows.hits.sum() == sum(hits)
         writer.join(SECONDS)
         os.unlink("pipe")
+
+
+def write_a_file(path):
+    with atomic_path(path):
+        open(path, "rb")  # noqa: SIM115
+
+
+@pytest.mark.parametrize("use", [copied, lambda path: read_start(path, 9), write_a_file], ids=["copy", "read", "write"])
+def test_too_few_descriptors_have_a_hint_that_helps(monkeypatch, use):
+    def refuse(*_, **__):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    Path("a.csv").write_text("confidence,hit\n0.9,1\n")
+    with monkeypatch.context() as patch:
+        patch.setattr("builtins.open", refuse)
+        with pytest.raises(DataError, match="^too many open files$") as error:
+            use("a.csv")
+    assert error.value.hint.startswith("raise the limit: ulimit -n ")
 
 
 def test_standard_input_by_its_path():

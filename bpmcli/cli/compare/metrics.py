@@ -160,7 +160,7 @@ def _exceptions(names: Sequence[str]) -> str:
     from bpmcli.core.metrics import METRICS
 
     higher = [name for name in names if METRICS[name].higher_is_better]
-    return f"; {' and '.join(higher)}: positive" if higher else ""
+    return f"; {', '.join(higher)}: positive" if higher else ""
 
 
 def _truths(truths: Truths, wanted: Wanted, jobs: int, seed: int, plot: str | None) -> int:

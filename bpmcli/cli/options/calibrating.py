@@ -108,7 +108,7 @@ class FairComparison(Record):
         ),
     ] = None
     in_sample: Annotated[
-        bool, typer.Option("--in-sample", help="Judge on the rows that were fitted; the table says so.")
+        bool, typer.Option("--in-sample", help="Judge on the same rows as the fit; the table says so.")
     ] = False
     learning_curve: Annotated[
         str | None,

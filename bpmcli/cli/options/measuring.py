@@ -111,7 +111,9 @@ class Gate(Record):
     fail_below: Annotated[
         list[str] | None,
         typer.Option(
-            "--fail-below", metavar="METRIC=X", help="Fail if accuracy, auroc or canonical-p is below X; repeatable."
+            "--fail-below",
+            metavar="METRIC=X",
+            help="Fail if accuracy, auroc, dsc or canonical-p is below X; repeatable.",
         ),
     ] = None
     pass_below: Annotated[

@@ -41,8 +41,8 @@ CHUNK = 1 << 21
 """Labels that are drawn at once."""
 MOST_SUMS = 30_000_000
 FEWEST_RUNS = 99
-"""Sums by class and simulated set of labels that are held at most: 240 MB. With very many classes there are first
-fewer landmarks and then fewer sets of labels, but never fewer sets than FEWEST_RUNS."""
+"""At most MOST_SUMS sums, one for each class and simulated set of labels, are held at once (240 MB). With very many
+classes there are first fewer landmarks and then fewer sets of labels, but never fewer sets than FEWEST_RUNS."""
 FEW_CLASSES = 64
 """Up to this many classes, a label is drawn by comparing with every cumulative probability."""
 

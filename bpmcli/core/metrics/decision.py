@@ -76,7 +76,7 @@ def decide(
 
 
 def smallest_detectable(limit: float, rows: float, confidence: float, mean_confidence: float) -> float:
-    """The error E that about a share POWER of all samples of this many rows shows to be above the limit, which is < 1.
+    """The error E that a share POWER of samples of this size would show to be above the limit, which must be below 1.
 
     A model whose confidence is E too high, or too low, has the accuracy g = mean_confidence ∓ E. The mean of its
     outcomes has the variance g (1 − g) / n, so E = limit + (z(confidence) + z(POWER)) √(g (1 − g) / n), with the larger

@@ -49,7 +49,7 @@ def ece_debiased(sample: Sample, options: MetricOptions) -> Measured:
     """2·ECE − Σ_b |b|/N · E|N(gap_b, acc_b(1−acc_b)/|b|)|: the folded normal's mean in closed form.
 
     p = 2: √max(0, Σ_b |b|/N (gap_b² − acc_b(1−acc_b)/(|b|−1))), the unbiased square. May be negative
-    for p = 1. No bin holds only a part of the rows that share a confidence: gaps of two tied values could cancel in it.
+    for p = 1. Rows with the same confidence are never split between bins: gaps of two tied values could cancel in one.
     With weights, |b| is the effective number of rows.
     """
     bins = make_bins(sample, options.n_bins, options.binning, whole_ties=True)

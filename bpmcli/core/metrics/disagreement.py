@@ -9,10 +9,10 @@
   ece-debiased does not. If they lie below, gaps of opposite signs cancel within a bin or a kernel's width. Where most
   rows are tied, the ties are the cause: equal-mass bins cut through rows with the same confidence and join parts of
   neighbouring confidences.
-- **ece-debiased** above the interval, and with it the metrics that count noise: near perfect calibration some noise
-  remains in it, and an error that changes quickly with the confidence is more than the smooth curve of `tce` follows.
-  Outcomes drawn from that curve tell the two apart: if ece-debiased is hardly ever so high on them, the curve misses
-  something (benchmarks/disagreement.py).
+- **ece-debiased** may lie above the interval too, for one of two reasons. Near perfect calibration it still contains
+  some noise. Or the error changes with the confidence so quickly that the smooth curve of `tce` cannot follow it.
+  Outcomes drawn from that curve show which: if ece-debiased is hardly ever so high on them, the curve misses something
+  (benchmarks/disagreement.py).
 """
 
 from __future__ import annotations

@@ -33,11 +33,14 @@ AT_ONCE = 250
 FEW = 100
 """Resamples for metrics that refit a curve: their standard deviation is then known to 7 %."""
 
+ROUNDING = 1e-12
+"""Relative differences up to this size are rounding errors, not differences between models."""
+
 
 class Difference(NamedTuple):
     """Second model minus first: a negative difference means that the second is better.
 
-    Accuracy and AUROC are the exceptions, where higher is better.
+    The exceptions are metrics whose higher values are better, such as accuracy and AUROC.
     """
 
     metric: str
@@ -153,8 +156,8 @@ def paired_differences(
 
     The standard error se comes from `runs` joint resamples of the rows, or of the clusters of `second` if it has any.
     Metrics that refit a curve use at most FEW resamples; scores need none (`paired_scores`). A metric of whole
-    distributions that is no score has no interval. Raises DataError if the rows are not the same, and UsageError for a
-    P-value among the metrics. For an example see docs/PYTHON.md.
+    distributions that is not a score has no interval. Raises DataError if the rows are not the same, and UsageError
+    for a P-value among the metrics. For an example see docs/PYTHON.md.
     """
     tests = [name for name in names if name in METRICS and METRICS[name].is_test]
     if tests:
@@ -191,7 +194,9 @@ def _difference(name: str, a: float | None, b: float | None, error: float | None
     if a is None or b is None or error is None:
         return Difference(name, a, b, None if a is None or b is None else b - a, None, None, None)
     difference = b - a
-    if error == 0:
+    rounding = ROUNDING * max(abs(a), abs(b))
+    if error <= rounding:
+        difference = 0.0 if abs(difference) <= rounding else difference
         return Difference(name, a, b, difference, difference, difference, 1.0 if difference == 0 else 0.0)
     half = normal_quantile(0.5 + level / 2) * error
     p_value = 2.0 * normal_cdf(-abs(difference) / error)

@@ -45,7 +45,7 @@ class Reliability(NamedTuple):
         return sigmoid(self.log_odds)
 
     def at_the_edge(self, axis: Axis | None = None) -> list[str]:
-        """What bins at an edge of the axis mean, if there are any: rates of 0 and 1 have no place in log-odds."""
+        """What bins at an edge of the axis mean, if there are any: log-odds of the accuracies 0 and 1 are infinite."""
         if (axis or self.axis).kind != LOG_ODDS:
             return []
         rates = [b["accuracy"] for b in self.bins]

@@ -20,7 +20,7 @@ CELLS = 500
 """The number of cells that are resampled; a sample with fewer distinct confidences keeps its own cells."""
 
 BIN_CAP = (100, 500)
-"""Bin counts of the paper's fit on resamples of large samples. This moves g by 2 % of its resampling error."""
+"""Limits on the bin counts of the paper's fit on resamples. They move g by 2 % of its resampling error."""
 
 
 def merged(sample: Sample, cells: int = CELLS) -> Sample:

@@ -46,7 +46,7 @@ CLEAR_CURVE_Z = 2.8
 CURVES = 400
 """The number of curves drawn from the posterior to judge the direction of a side."""
 ONE_WAY = 0.8
-"""|Σ mass · (g − s)| over Σ mass · |g − s|: a tenth of the error points the other way."""
+"""The least |Σ mass · (g − s)| / Σ mass · |g − s| of an error with one direction: a tenth may point the other way."""
 
 FLOOR = 0.9
 """A calibrated model scores a `tce` of about 0.9 √(mean ŝ(1 − ŝ) / N). The factor lay between 0.71 and 1.14 in one run

@@ -25,7 +25,7 @@ EVENT_WORDS = {
 """Words about a predicted class, and the words about an event that replace them; the longest come first."""
 
 MOST_DECIMALS = 3
-"""Decimals of percentage points at most."""
+"""The most decimals of a number of percentage points."""
 
 
 def short_title(name: str, crossing: float | None, target: str) -> str:
@@ -48,7 +48,7 @@ def about_event(sentence: str) -> str:
 
 
 def in_brief(found: Verdict, rows: float, target: str = "top-label") -> str:
-    """The verdict in half a sentence, for saying two of them side by side."""
+    """The verdict without its details, for showing the verdicts before and after calibration one above the other."""
     opening = _opening(found, rows, target)
     return f"{opening[0].lower()}{opening[1:]}; it {_means(found, target)}; calibration error (tce) {points(found)}"
 

@@ -24,14 +24,14 @@ from bpmcli.core.metrics.whole import losses_of
 from bpmcli.errors import FitError
 
 NORMAL_FROM = 5000
-"""With at least this many rows means and sums over bins are nearly normal, and no rows need to be drawn."""
+"""With at least this many rows, means and sums over bins are nearly normal, and no rows need to be drawn."""
 MOST_SUMS = 1500
-"""Sums over bins whose covariance is computed at most: 3 for each of 15 bins of 33 classes."""
+"""The covariance of at most this many sums is computed: 3 for each of 15 bins of 33 classes."""
 BLOCK_VALUES = 1 << 22
 """How many counts of rows, or pairs of a row and a class, are held at once."""
 MOST_WORK = 2 * 10**10
 FEWEST = 100
-"""Limit on pairs of row and class times resamples, which take the time; there are at least FEWEST resamples."""
+"""The time grows with rows × classes × resamples. If that exceeds MOST_WORK, there are fewer resamples (≥ FEWEST)."""
 
 
 def whole_intervals(

@@ -101,8 +101,8 @@ def _has_spaces(text: str) -> bool:
 def _has_row_names(lines: list[list[str]], text: str) -> bool:
     """Whether the header lacks a name for the first column, as write.table in R leaves it out for the names of rows.
 
-    To be sure, every line must begin with a quote, or these must be 1, 2, 3, … in a file without commas, because a text
-    with a comma that was not quoted looks the same.
+    A text with an unquoted comma makes rows that look the same. So the names of rows must all be quoted, or must be
+    1, 2, 3, … in a file without commas.
     """
     rows = lines[1:FEW]
     if not rows or any(len(row) != len(lines[0]) + 1 for row in rows) or any("\n" in name for name in lines[0]):

@@ -1,4 +1,4 @@
-"""The heaps of an HDF5 file, which hold texts of any length. The HDF5 library never ends on one kind of damage.
+"""The heaps of an HDF5 file, which hold texts of any length. One kind of damage makes the HDF5 library hang.
 
 A heap is `GCOL`, a version, its size and a chain of objects, each with its index and its size. Object 0 is the free
 space, and its size leads to the end of the chain. If that size is 0, the library (2.0.0 and earlier) stays where it is

@@ -155,6 +155,6 @@ def as_column(values: Array) -> Array | Lists | Categorical:
     if values.ndim != 1 or values.dtype.kind not in "US":
         return values
     words, codes = np.unique(values, return_inverse=True)
-    # Different bytes stay different words: what is not UTF-8 is written as an escape.
+    # Bytes that are not UTF-8 become escapes such as \xff. Only a word that spells out such an escape looks the same.
     names = [w.decode("utf-8", "backslashreplace") if isinstance(w, bytes) else str(w) for w in words.tolist()]
     return Categorical(names, codes.astype(np.int64))

@@ -46,7 +46,7 @@ class ArrowWriter(Writer):
             self.out.write_table(pa.table(list(columns.values()), schema=self.schema))
         except (pa.ArrowException, NotImplementedError, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
-                raise  # without a number it is no fault of the disk: parquet raises OSError for some types
+                raise  # errors of the system have a number; pyarrow raises OSError for some types too
             name = next((name for name in columns if not self._can_hold(name, columns[name])), "a column")
             raise self.cannot_hold(name, f"holds a value ({' '.join(str(error).split())[:160]})") from None
 

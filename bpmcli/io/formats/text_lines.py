@@ -115,8 +115,10 @@ def opened_text(path: str) -> Any:
 
 
 class CountedLines:
-    """Counts the lines of an output, block by block. A line of more than `longest` bytes is refused:
-    pyarrow reads such a line or refuses it depending on its place."""
+    """Counts the lines of an output, block by block.
+
+    A line of more than `longest` bytes is refused: whether pyarrow can read such a line depends on its place.
+    """
 
     def __init__(self, longest: int) -> None:
         self.longest = longest

@@ -203,3 +203,13 @@ def test_differences_of_scores_have_intervals_and_p_values() -> None:
         assert (found.p_value < 0.05) == (found.low > 0 or found.high < 0)
     worse = {d.metric: d for d in paired_differences(first, second, ["nll-all", "accuracy"], OPTIONS)}
     assert worse["nll-all"].low > 0  # the second model has the larger noise
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_models_that_differ_by_rounding_are_equal(name: str) -> None:
+    """Weights that are 1e280 times as large are the same weights, but their sums are rounded differently."""
+    first, _ = pair(400, weighted=True)
+    assert first.weights is not None
+    for factor in (1e280, 1e-7, 1 / 3):
+        (found,) = paired_differences(first, first._replace(weights=first.weights * factor), [name], OPTIONS)
+        assert (found.difference, found.low, found.high, found.p_value) == (0.0, 0.0, 0.0, 1.0)
