@@ -145,7 +145,7 @@ def _drop_near(drawn: Resamples, counts: np.ndarray, drops: npt.NDArray[np.bool_
     sizes = np.diff(edges)
     rates = np.diff(hits) / np.where(sizes > 0, sizes, 1.0)
     lower = (rates[..., 1:] < rates[..., :-1] - MONOTONE_SLACK) & (sizes[..., 1:] > 0) & (sizes[..., :-1] > 0)
-    broken = lower.any(axis=(2, 3))
+    broken = np.asarray(lower.any(axis=(2, 3)))
     found: np.ndarray = np.where(broken.any(axis=1), broken.argmax(axis=1), counts.size)
     return found
 
