@@ -429,3 +429,17 @@ def test_matplotlib_is_imported_only_for_a_picture() -> None:
         "sys.exit(any(m.startswith('matplotlib') for m in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["caf\udce9.npz", r"a$\bad{$ $x^2$.npz", "line\nbreak\x1b[31m.npz"])
+def test_any_name_of_a_file_can_be_drawn(name: str, run: Run) -> None:
+    """Bytes that are not UTF-8, formulas that matplotlib cannot read, and control characters."""
+    rng = np.random.default_rng(0)
+    s = rng.uniform(0.5, 1.0, 300)
+    np.savez(name, confidence=s, hit=rng.random(300) < s)
+    run("metrics", name, "-m", "ece", "--plot", "one.svg")
+    run("metrics", name, FILES[0], "-m", "ece", "--plot", "both.svg", "--overlay", "--title", name)
+    run("fit", name, "--method", "platt", "-o", "p.json", "--plot", "fit.svg")
+    shown = {"c": r"caf\xe9.npz", "a": name, "l": r"line\nbreak\x1b[31m.npz"}[name[0]]
+    for picture in ("one.svg", "both.svg", "fit.svg"):
+        assert shown in Path(picture).read_text(encoding="utf-8")

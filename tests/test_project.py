@@ -20,7 +20,7 @@ LAYERS = ["core", "io", "tasks", "engines", "plots", "report", "cli"]
 """A layer imports only from those before it, and from itself."""
 ROOMS = ["data", "summary", "curves", "metrics", "calibrators", "compare"]
 """The same inside core."""
-SHARED = {"errors", "record", "__version__"}
+SHARED = {"errors", "escape", "record", "__version__"}
 
 
 def test_sample_data_is_small_and_documented():

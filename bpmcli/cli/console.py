@@ -9,9 +9,9 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO, TypeVar
 
-from bpmcli.cli.escape import printable
 from bpmcli.core.data.notices import Notice
 from bpmcli.errors import BpmError
+from bpmcli.escape import printable
 
 T = TypeVar("T")
 

@@ -12,9 +12,9 @@ from html import escape
 from typing import Any
 
 from bpmcli.cli import console
-from bpmcli.cli.escape import markdown, printable
 from bpmcli.cli.measurement_tables import measurements, title, two_levels
 from bpmcli.cli.render import render
+from bpmcli.escape import markdown, printable
 
 Record = Mapping[str, Any]
 

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from bpmcli.cli import streams
 from bpmcli.cli.console import colourful
-from bpmcli.cli.escape import markdown, printable
+from bpmcli.escape import markdown, printable
 from bpmcli.io.stdout import data_stream
 from bpmcli.record import Record
 

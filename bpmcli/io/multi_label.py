@@ -96,8 +96,11 @@ def multi_label_rows(batch: ColumnBatch, layout: Layout, odd: Counter[str], outc
         groups = Categorical(list(names), np.tile(np.arange(k), n))
     clusters = _repeated(batch, layout.cluster, k) if outcomes else None
     if clusters is None and outcomes:
-        # The hash distinguishes rows with the same number in two files; its length is fixed, so items keep their order.
-        items = [f"{batch.start + row}-{key:016x}" for row, key in enumerate(row_hashes(x).tolist())]
+        # Resamples draw items in the order of their names, so the content of a row comes first in a name, and not its
+        # place in the file. Its number distinguishes it from rows of the same content.
+        content = [x, hits.reshape(n, k).astype(np.float64)] + ([] if weights is None else [weights[::k, None]])
+        keys = row_hashes(np.concatenate(content, axis=1)).tolist()
+        items = [f"{key:016x}-{batch.start + row:016x}" for row, key in enumerate(keys)]
         clusters = Categorical(items, np.repeat(np.arange(n), k))
     return Rows(
         x.ravel(), hits, weights, groups=groups, from_probs=layout.kind == "probs", target=EVENT, clusters=clusters,

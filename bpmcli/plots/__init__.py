@@ -14,6 +14,7 @@ from itertools import cycle
 from typing import Any, NamedTuple
 
 from bpmcli.errors import UsageError
+from bpmcli.escape import printable
 
 SUFFIXES = ("png", "svg", "pdf")
 
@@ -132,8 +133,8 @@ def headline(figure: Any, title: str, style: PictureStyle) -> None:
     """The title of the whole picture, broken into lines that fit its width."""
     text = title if style.title is None else style.title
     width = max(int(LETTERS * figure.get_figwidth()), 1)
-    lines = [part for line in text.split("\n") for part in textwrap.wrap(line, width) or [""]]
-    figure.suptitle("\n".join(lines), fontsize=12)
+    lines = [part for line in text.split("\n") for part in textwrap.wrap(printable(line), width) or [""]]
+    figure.suptitle(_plain("\n".join(lines)), fontsize=12)
 
 
 def grid(panels: int, columns: int | None = None) -> tuple[int, int]:
@@ -143,5 +144,11 @@ def grid(panels: int, columns: int | None = None) -> tuple[int, int]:
 
 
 def shorten(name: str, length: int = 40) -> str:
-    """A long name shortened at its beginning, because names tend to differ at the end."""
-    return name if len(name) <= length else "…" + name[1 - length :]
+    """A long name shortened at its beginning, because names tend to differ at the end; every character can be drawn."""
+    name = printable(name)
+    return _plain(name if len(name) <= length else "…" + name[1 - length :])
+
+
+def _plain(text: str) -> str:
+    """Text in which $ is a dollar sign; otherwise matplotlib would read what lies between two of them as a formula."""
+    return text.replace("$", r"\$")

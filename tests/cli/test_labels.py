@@ -48,6 +48,18 @@ def test_pooled_labels_are_events(run: Run) -> None:
     assert {k: v["value"] for k, v in pooled["metrics"].items()} == {k: v["value"] for k, v in flat["metrics"].items()}
 
 
+def test_intervals_do_not_depend_on_the_order_of_the_rows(run: Run) -> None:
+    p, y = multi()
+    p = np.round(p, 1)
+    order = np.random.default_rng(1).permutation(len(p))
+    found = []
+    for rows in (np.arange(len(p)), order):
+        np.savez("m.npz", probs=p[rows], labels=y[rows], w=1 + rows % 3)
+        (record,) = results(run, "m.npz", "--multi-label", "--weight", "w", "-m", "ece,ks", "--interval", "0.9")
+        found.append([record["metrics"][name][limit] for name in ("ece", "ks") for limit in ("low", "high")])
+    assert found[1] == pytest.approx(found[0], rel=1e-9)
+
+
 def test_every_label_by_itself_and_their_mean(run: Run) -> None:
     p, y = multi()
     np.savez("m.npz", probs=p, labels=y)

@@ -18,8 +18,8 @@ import pytest
 from conftest import PATIENCE, ROOT, SAMPLE_DATA, processor_time, until_busy, untraced
 
 from bpmcli.cli import main
-from bpmcli.cli.escape import markdown, printable
 from bpmcli.core.compare import before_after
+from bpmcli.escape import markdown, printable
 
 TEST, VAL = SAMPLE_DATA / "digits_test.npz", SAMPLE_DATA / "digits_val.npz"
 CSV = SAMPLE_DATA / "digits_overconfident.csv"

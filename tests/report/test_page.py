@@ -323,3 +323,13 @@ def test_a_calibration_file_that_does_not_suit_an_input_costs_only_the_repairs(r
 )
 def test_the_folder_that_all_inputs_share_is_named_once(names, folder):
     assert page.common_folder(names) == folder
+
+
+def test_the_page_shows_names_that_are_not_utf8_and_no_control_characters(run):
+    name, group = "caf\udce9\x1b[31m.csv", "si\x1b\x07te"
+    rows(name, header=f"confidence,hit,{group}")
+    run("report", name, "-o", "r.html", "--by", group, *FAST)
+    text = Path("r.html").read_text(encoding="utf-8")
+    assert r"caf\xe9\x1b[31m.csv" in text
+    assert r"By si\x1b\x07te" in text
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", text)

@@ -8,8 +8,10 @@ benchmarks/fast_intervals.py compares them with the metrics, resample by resampl
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from bpmcli.core.data.binning import array_split_edges
 from bpmcli.core.data.sample import Floats, sigmoid
@@ -19,6 +21,8 @@ from bpmcli.core.metrics.smoothing import LS_SIGMA, SHARING, fft_size, smooth_ec
 
 SWEEP_CAP = 2000
 SWEEP_FIRST = 8
+SWEEP_BINS = 1 << 19
+"""The number of bins, of several bin counts and resamples, that are held at once."""
 MONOTONE_SLACK = 1e-9
 
 LS_STEPS = 4
@@ -65,19 +69,44 @@ def ece_debiased(drawn: Resamples, options: MetricOptions) -> Floats:
 def ece_sweep(drawn: Resamples, options: MetricOptions) -> Floats:
     limit = min(drawn.n, SWEEP_CAP)
     best = np.full(drawn.size, limit)
-    active, first = np.arange(drawn.size), 2
+    drops = _drops(drawn)
+    most = 4 * int(drops.sum(axis=1).max())
+    active, first = np.flatnonzero(drops.any(axis=1)), 2
     while first <= limit and active.size:
         counts = np.arange(first, min(2 * first + SWEEP_FIRST, first + 64, limit + 1))
-        broken = _first_drop(drawn.take(active), counts)
+        near = most * counts.size < int(counts.sum())
+        broken = np.empty(active.size, dtype=np.int64)
+        for part in _blocks(active.size, most * counts.size if near else int(counts.sum())):
+            rows = active[part]
+            some = drawn.take(rows)
+            broken[part] = _drop_near(some, counts, drops[rows]) if near else _first_drop(some, counts)
         found = broken < counts.size
         best[active[found]] = counts[broken[found]] - 1
         active, first = active[~found], int(counts[-1]) + 1
     out = np.empty(drawn.size)
     for count in np.flatnonzero(np.bincount(best)):
-        rows = best == count
-        mass, gaps, _ = drawn.take(rows).bins(int(count), "mass")
-        out[rows] = binned_error(mass, gaps, options.p)
+        rows = np.flatnonzero(best == count)
+        for part in _blocks(rows.size, int(count)):
+            mass, gaps, _ = drawn.take(rows[part]).bins(int(count), "mass")
+            out[rows[part]] = binned_error(mass, gaps, options.p)
     return out
+
+
+def _blocks(size: int, bins: int) -> Iterator[slice]:
+    """Parts of the resamples with at most SWEEP_BINS bins together, if each has `bins`."""
+    step = max(1, SWEEP_BINS // bins)
+    for start in range(0, size, step):
+        yield slice(start, start + step)
+
+
+def _drops(drawn: Resamples) -> npt.NDArray[np.bool_]:
+    """Cells (R, C) that have a lower accuracy than the cell before them. Without any, no bins have one either."""
+    full = drawn.mass > 0
+    rates = np.where(full, drawn.hits, 0.0) / np.where(full, drawn.mass, 1.0)
+    last = np.maximum.accumulate(np.where(full, np.arange(full.shape[1]), 0), axis=1)
+    found: npt.NDArray[np.bool_] = np.zeros(full.shape, dtype=bool)
+    found[:, 1:] = full[:, 1:] & (rates[:, 1:] < np.take_along_axis(rates, last[:, :-1], axis=1))
+    return found
 
 
 def _first_drop(drawn: Resamples, counts: np.ndarray) -> np.ndarray:
@@ -94,6 +123,31 @@ def _first_drop(drawn: Resamples, counts: np.ndarray) -> np.ndarray:
         drop = np.any(rates[:, 1:] < rates[:, :-1] - MONOTONE_SLACK, axis=1)
         broken[drop & (broken == counts.size)] = index
     return broken
+
+
+def _drop_near(drawn: Resamples, counts: np.ndarray, drops: npt.NDArray[np.bool_]) -> np.ndarray:
+    """The same as `_first_drop`, from the bin in which each drop between cells lies and from the bins beside it.
+
+    All other bins are averages of cells in ascending order.
+    """
+    resample, cell = np.nonzero(drops)
+    starts = np.flatnonzero(np.diff(resample, prepend=-1))
+    # A resample with fewer drops than others has its first one several times.
+    places = np.repeat(drawn.mass_before[resample[starts], cell[starts]][:, None], drops.sum(axis=1).max(), axis=1)
+    places[resample, np.arange(resample.size) - starts[resample]] = drawn.mass_before[resample, cell]
+    edges = np.empty((drawn.size, counts.size, places.shape[1], 4))
+    for index, count in enumerate(counts.tolist()):
+        every = array_split_edges(drawn.n, count)
+        own = np.searchsorted(every, places, side="right") - 1
+        edges[:, index] = every[np.clip(own[:, :, None] + np.arange(-1, 3), 0, count)]
+    at, inside = drawn.locate(edges.reshape(drawn.size, -1))
+    hits = drawn.sums_at(drawn.hits_before, at, inside)[:, 1:-1].reshape(edges.shape)
+    sizes = np.diff(edges)
+    rates = np.diff(hits) / np.where(sizes > 0, sizes, 1.0)
+    lower = (rates[..., 1:] < rates[..., :-1] - MONOTONE_SLACK) & (sizes[..., 1:] > 0) & (sizes[..., :-1] > 0)
+    broken = np.asarray(lower.any(axis=(2, 3)))
+    found: np.ndarray = np.where(broken.any(axis=1), broken.argmax(axis=1), counts.size)
+    return found
 
 
 def ks(drawn: Resamples, options: MetricOptions) -> Floats:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -26,6 +28,13 @@ def samples() -> dict[str, Sample]:
     }
 
 
+def rounded(n: int) -> Sample:
+    """Few distinct confidences, some of them rare, whose accuracies rise in most resamples."""
+    rng = np.random.default_rng(5)
+    s = rng.choice([0.5, 0.51, 0.6, 0.7, 0.8, 0.85, 0.95], n, p=[0.002, 0.001, 0.247, 0.2, 0.2, 0.2, 0.15])
+    return sample_from_confidences(s, rng.random(n) < s)
+
+
 def both(name: str, sample: Sample, options: MetricOptions, runs: int = 8) -> tuple[np.ndarray, np.ndarray]:
     """Shifts from the sample itself: of the vectorised metric, and of the metric on each resample."""
     cells = merged(sample)
@@ -45,6 +54,25 @@ def test_binned_metrics_are_the_same(name, kind, options):
         assert np.median(np.abs(fast - slow)) < 1e-9
     else:
         assert fast == pytest.approx(slow, abs=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_sweep_is_the_same_where_only_rare_confidences_end_it(weighted):
+    sample = rounded(3000)
+    if weighted:
+        sample = sample._replace(mass=sample.mass * 0.7, hits=sample.hits * 0.7, n=2100, weighted=True)
+    fast, slow = both("ece-sweep", sample, MetricOptions(), 30)
+    assert fast == pytest.approx(slow, abs=1e-9)
+    assert np.unique(fast).size > 20
+
+
+def test_a_sweep_to_the_last_bin_count_takes_little_memory():
+    """With few distinct confidences all bins may be monotone: 1000 resamples × 64 bin counts × 2000 bins were held."""
+    drawn = draw_resamples(rounded(20_000), 1000, np.random.default_rng(0))
+    tracemalloc.start()
+    METRICS["ece-sweep"].on_resamples(drawn, MetricOptions())
+    assert tracemalloc.get_traced_memory()[1] < 150e6
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize("kind", samples())

@@ -1,4 +1,4 @@
-"""Makes text from files, names and options safe to print: no control character reaches a terminal, table or page."""
+"""Makes text from files, names and options safe to show: no control character reaches a terminal, table or picture."""
 
 from __future__ import annotations
 
