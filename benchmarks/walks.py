@@ -7,8 +7,7 @@
 A room is a folder directly below the package, such as core or io. `sys.setprofile` reports every
 call of a Python function and every time a generator is resumed. Of these, only functions defined in the package and
 written with `def` are counted; lambdas, comprehensions and whatever runs while a module is being imported are not,
-nor are the methods that every record has (bpmcli/record.py), just as those of dataclasses and named tuples are not, nor
-what every room uses to show text (bpmcli/escape.py).
+nor are the methods that every record has (bpmcli/record.py), just as those of dataclasses and named tuples are not.
 "Files" is the number of distinct files that define a counted function. "Switches" is the number of times that a counted
 call lies in another room than the counted call before it.
 """
@@ -42,7 +41,7 @@ def walk(arguments: list[str], package: Path) -> list[tuple[str, str]]:
     calls: list[tuple[str, str]] = []
     importing = 0
     prefix = str(package) + os.sep
-    shared = {prefix + "record.py", prefix + "escape.py"}
+    records = prefix + "record.py"
 
     def count(frame: FrameType, event: str, _: Any) -> None:
         nonlocal importing
@@ -51,7 +50,7 @@ def walk(arguments: list[str], package: Path) -> list[tuple[str, str]]:
             importing += {"call": 1, "return": -1}.get(event, 0)
         elif event == "call" and not importing and not name.startswith("<"):
             path = frame.f_code.co_filename
-            if path.startswith(prefix) and path not in shared:
+            if path.startswith(prefix) and path != records:
                 calls.append((path[len(prefix) :], name))
 
     quiet = io.StringIO()

@@ -12,10 +12,9 @@ _CONTROL = (
 _MARKDOWN = r"[\\|<`\[\]*]"
 
 
-def printable(text: str) -> str:
+def spelled_out(text: str) -> str:
     """The text on one line, control characters spelled out: a new line becomes \\n, an escape character \\x1b."""
-    # Almost all text is printable. Patterns are compiled when they are needed: that takes a millisecond.
-    return text if text.isprintable() else re.sub(_CONTROL, _spelled, text)
+    return re.sub(_CONTROL, _spelled, text)
 
 
 def _spelled(found: re.Match[str]) -> str:
@@ -26,5 +25,5 @@ def _spelled(found: re.Match[str]) -> str:
 
 
 def markdown(text: str) -> str:
-    """Printable text in which the special characters of markdown are escaped."""
-    return re.sub(_MARKDOWN, r"\\\g<0>", printable(text))
+    """The same text, in which also the special characters of markdown are escaped."""
+    return re.sub(_MARKDOWN, r"\\\g<0>", spelled_out(text))

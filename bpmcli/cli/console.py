@@ -11,7 +11,7 @@ from typing import Any, TextIO, TypeVar
 
 from bpmcli.core.data.notices import Notice
 from bpmcli.errors import BpmError
-from bpmcli.escape import printable
+from bpmcli.escape import spelled_out
 
 T = TypeVar("T")
 
@@ -50,6 +50,11 @@ def _wrapped(text: str) -> str:
         width = 80
     hang = "    " if text.startswith("  ") else "  "
     return textwrap.fill(text, max(width, 20), subsequent_indent=hang, break_long_words=False, break_on_hyphens=False)
+
+
+def printable(text: str) -> str:
+    """The text without control characters. Almost all text has none; compiling the pattern takes a millisecond."""
+    return text if text.isprintable() else spelled_out(text)
 
 
 def say(text: str, colour: str = "", word: str = "") -> None:

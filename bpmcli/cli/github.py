@@ -14,7 +14,7 @@ from typing import Any
 from bpmcli.cli import console
 from bpmcli.cli.measurement_tables import measurements, title, two_levels
 from bpmcli.cli.render import render
-from bpmcli.escape import markdown, printable
+from bpmcli.escape import markdown, spelled_out
 
 Record = Mapping[str, Any]
 
@@ -116,7 +116,7 @@ def diagrams(measured: Sequence[Any]) -> str:
         lines = draw(one.diagram, DIAGRAM_WIDTH, unicode=False, event=one.record["target"] == "event")
         text = "\n".join("".join(glyph.text for glyph in line).rstrip() for line in lines)
         body = f"```text\n{text}\n```\n"
-        name = escape(printable(title(one.record)))  # the name is in HTML, where markdown has no escapes
+        name = escape(spelled_out(title(one.record)))  # the name is in HTML, where markdown has no escapes
         parts.append(f"<details><summary>{name}</summary>\n\n{body}\n</details>\n" if len(measured) > 1 else body)
     return "\n".join(parts) + ("\n" if parts else "")
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 from bpmcli.cli import streams
-from bpmcli.cli.console import colourful
-from bpmcli.escape import markdown, printable
+from bpmcli.cli.console import colourful, printable
+from bpmcli.escape import markdown
 from bpmcli.io.stdout import data_stream
 from bpmcli.record import Record
 

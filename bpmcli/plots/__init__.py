@@ -14,7 +14,7 @@ from itertools import cycle
 from typing import Any, NamedTuple
 
 from bpmcli.errors import UsageError
-from bpmcli.escape import printable
+from bpmcli.escape import spelled_out
 
 SUFFIXES = ("png", "svg", "pdf")
 
@@ -133,7 +133,7 @@ def headline(figure: Any, title: str, style: PictureStyle) -> None:
     """The title of the whole picture, broken into lines that fit its width."""
     text = title if style.title is None else style.title
     width = max(int(LETTERS * figure.get_figwidth()), 1)
-    lines = [part for line in text.split("\n") for part in textwrap.wrap(printable(line), width) or [""]]
+    lines = [part for line in text.split("\n") for part in textwrap.wrap(spelled_out(line), width) or [""]]
     figure.suptitle(_plain("\n".join(lines)), fontsize=12)
 
 
@@ -145,7 +145,7 @@ def grid(panels: int, columns: int | None = None) -> tuple[int, int]:
 
 def shorten(name: str, length: int = 40) -> str:
     """A long name shortened at its beginning, because names tend to differ at the end; every character can be drawn."""
-    name = printable(name)
+    name = spelled_out(name)
     return _plain(name if len(name) <= length else "…" + name[1 - length :])
 
 

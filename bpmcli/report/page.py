@@ -15,7 +15,7 @@ from bpmcli.core.data.rows import EVENT
 from bpmcli.core.metrics import METRICS
 from bpmcli.core.metrics.verdict_words import about_event
 from bpmcli.errors import UsageError
-from bpmcli.escape import printable
+from bpmcli.escape import spelled_out
 from bpmcli.report.svg import diagram
 from bpmcli.tasks.report import IDENTITY, Examined, log_losses
 
@@ -63,7 +63,7 @@ def render_report(models: Sequence[Examined], failures: Sequence[str], calibrati
 
 def _printable(value: Any) -> Any:
     """What the template shows: text without control characters, and without bytes that are not UTF-8."""
-    return printable(value) if type(value) is str else value
+    return spelled_out(value) if type(value) is str else value
 
 
 def common_folder(names: Sequence[str]) -> str:
@@ -109,7 +109,7 @@ def _view(model: Examined, place: int, folder: str, tied: bool) -> dict[str, Any
         "sentence": _sentence(record),
         "remarks": record.get("disagreements", ()),
         "edge": ", ".join(model.reliability.at_the_edge()),
-        "diagram": _markup(diagram(model.reliability, escape(printable(label), quote=True), event)),
+        "diagram": _markup(diagram(model.reliability, escape(spelled_out(label), quote=True), event)),
         "worst": worst_bins(model.reliability.bins) if _has_error(record) else [],
         "groups": model.groups,
         "repairs": repair_table(model.repairs, model.errors),
@@ -144,7 +144,7 @@ def unbroken(text: str) -> Any:
     """A sentence, escaped, in which no line breaks between a figure and its % or within an option."""
     from markupsafe import Markup
 
-    kept = re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", escape(printable(text)))
+    kept = re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", escape(spelled_out(text)))
     return Markup(re.sub(r"--[a-z][a-z-]*", r'<span class="whole">\g<0></span>', kept))
 
 

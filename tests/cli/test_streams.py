@@ -18,8 +18,9 @@ import pytest
 from conftest import PATIENCE, ROOT, SAMPLE_DATA, processor_time, until_busy, untraced
 
 from bpmcli.cli import main
+from bpmcli.cli.console import printable
 from bpmcli.core.compare import before_after
-from bpmcli.escape import markdown, printable
+from bpmcli.escape import markdown
 
 TEST, VAL = SAMPLE_DATA / "digits_test.npz", SAMPLE_DATA / "digits_val.npz"
 CSV = SAMPLE_DATA / "digits_overconfident.csv"

@@ -68,8 +68,11 @@ def clustered(rows: Rows) -> tuple[Sample, ClusteredCells]:
     assert rows.clusters is not None
     weights = np.ones(rows.n) if rows.weights is None else rows.weights / rows.weights.max()
     keep = np.flatnonzero(weights > 0)
-    weights, hits = weights[keep], rows.hits[keep].astype(np.float64)
     cluster = rows.clusters.take(keep).ranks()
+    # The last digits of sums depend on the order of their terms, which the file must not decide.
+    order = np.lexsort([weights[keep], 2 * cluster + rows.hits[keep], rows.log_odds[keep]])
+    keep, cluster = keep[order], cluster[order]
+    weights, hits = weights[keep], rows.hits[keep].astype(np.float64)
     if not cluster.any():
         raise DataError(
             "all rows are in one cluster, so differences between clusters are unknown", "leave --cluster out"
@@ -86,7 +89,7 @@ def clustered(rows: Rows) -> tuple[Sample, ClusteredCells]:
 
 
 def design_effect(sample: Sample, x: Floats, hits: Floats, weights: Floats, cluster: Ints) -> float:
-    """The largest design effect, at least 1, of three sums that a calibration error is made of.
+    """The largest design effect, at least 1, of three sums that a calibration error is made of. `x` ascends.
 
     With g the averaged curve: ψ = h − g (the mean gap), ψ = sign(g − s)(h − s) − tce (the influence of a row on
     `tce`), and h − g in each of PARTS ranges of confidence (the curve itself).
@@ -94,7 +97,7 @@ def design_effect(sample: Sample, x: Floats, hits: Floats, weights: Floats, clus
     s, gap = sigmoid(x), unbiased_curve(sample).distance(x)
     noise = weights * (hits - s - gap)
     influence = weights * (np.sign(gap) * (hits - s) - tce_averaged(sample).value)
-    part = np.minimum((np.argsort(np.argsort(x, kind="stable")) * PARTS) // x.size, PARTS - 1)
+    part = np.arange(x.size) * PARTS // x.size
     correction = (int(cluster.max()) + 1) / max(int(cluster.max()), 1)
     found = [_effect(noise, cluster), _effect(influence, cluster), _effect(noise, cluster * PARTS + part)]
     return max(1.0, correction * max(found))
