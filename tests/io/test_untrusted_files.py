@@ -25,9 +25,9 @@ import pytest
 from bpmcli.cli import main
 from bpmcli.errors import DataError
 from bpmcli.io import read_rows
-from bpmcli.io.formats import hdf5_heap
+from bpmcli.io.formats import hdf5_heap, record_batches
 from bpmcli.io.layout import InputOptions
-from bpmcli.io.opening import copied
+from bpmcli.io.opening import copied, open_reader
 from bpmcli.io.remote import read_start
 from bpmcli.io.writers import atomic_path
 
@@ -79,8 +79,6 @@ def test_a_damaged_offset_is_a_sentence(offset, command):
 
 
 def test_an_arrow_file_cut_off_while_it_is_read_is_a_sentence():
-    from bpmcli.io.opening import open_reader
-
     n = 400_000
     table = pa.table({"confidence": np.full(n, 0.7), "hit": np.arange(n) % 2})
     with pa.ipc.new_file("a.arrow", table.schema) as out:
@@ -114,6 +112,21 @@ def test_one_long_text_does_not_pad_the_others():
     assert code == 3, err
     assert "'site' holds text that takes more than 1 GiB padded" in err
     assert peak < BUDGET
+
+
+@pytest.mark.parametrize("suffix", ["arrow", "parquet"])
+def test_repeated_text_comes_in_pieces_that_can_be_written_row_by_row(suffix, monkeypatch):
+    """A dictionary with one long text took 1.7 GB on its way into a csv file."""
+    monkeypatch.setattr(record_batches, "BATCH_BYTES", 10_000)
+    words = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 1] * 100, pa.int32()), ["x" * 500, "y", "z" * 90])
+    table = pa.table({"confidence": [0.7] * 400, "hit": [0, 1] * 200, "note": words})
+    with (pq.ParquetWriter if suffix == "parquet" else pa.ipc.new_file)(f"a.{suffix}", table.schema) as out:
+        out.write_table(table)
+    batches = open_reader(f"a.{suffix}").batches(["confidence"], ["confidence"], rest=True)
+    pieces = [batch.passed["note"] for batch in batches]
+    assert all(pa.types.is_dictionary(piece.type) for piece in pieces)
+    assert [text for piece in pieces for text in piece.to_pylist()] == words.to_pylist()
+    assert max(sum(map(len, piece.to_pylist())) for piece in pieces) <= 10_000
 
 
 def test_one_long_list_does_not_pad_the_others():

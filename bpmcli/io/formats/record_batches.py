@@ -183,14 +183,13 @@ def _validate(name: str, column: Any) -> None:
 def column_batch(
     by_name: Mapping[str, Any], n: int, start: int, names: Sequence[str], numbers: set[str]
 ) -> ColumnBatch:
-    import pyarrow as pa
 
     columns: dict[str, Array | Lists | Categorical] = {}
     missing: Array | None = None
     nulls: dict[str, Array] = {}
     for name in names:
         column = by_name[name]
-        if name in numbers and pa.types.is_dictionary(column.type) and is_text(column.type.value_type):
+        if name in numbers and _is_coded_text(column.type):
             column = column.dictionary_decode()
         if name in numbers and is_text(column.type):
             column = _as_numbers(name, column, start)
@@ -236,25 +235,34 @@ def _is_number(text: str | None) -> bool:
 
 
 def _decoded(by_name: dict[str, Any], n: int, fields: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], int]]:
-    """Text that was read as a dictionary gets the type it has in `fields`, in pieces that fit into memory."""
+    """Text that was read as a dictionary gets the type it has in `fields`.
+
+    The pieces are so small that a writer can give every row its own copy of the text, also where it stays a dictionary.
+    """
     import pyarrow as pa
 
-    coded = {
-        name for name, column in by_name.items()
-        if name in fields and pa.types.is_dictionary(column.type) and not pa.types.is_dictionary(fields[name].type)
-    }  # fmt: skip
+    coded = {name for name, column in by_name.items() if name in fields and _is_coded_text(column.type)}
     if coded and n > 1 and sum(_text_bytes(by_name[name]) for name in coded) > BATCH_BYTES:
         half = n // 2
         yield from _decoded({k: v.slice(0, half) for k, v in by_name.items()}, half, fields)
         yield from _decoded({k: v.slice(half) for k, v in by_name.items()}, n - half, fields)
         return
+    plain = {name for name in coded if not pa.types.is_dictionary(fields[name].type)}
     # By way of plain text: pyarrow has no cast from a dictionary to a view.
-    yield {k: v.cast(pa.string()).cast(fields[k].type) if k in coded else v for k, v in by_name.items()}, n
+    yield {k: v.cast(pa.string()).cast(fields[k].type) if k in plain else v for k, v in by_name.items()}, n
+
+
+def _is_coded_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_dictionary(kind) and is_text(kind.value_type)
 
 
 def _text_bytes(column: Any) -> int:
     """Bytes of the text once every row has its own copy."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    lengths = pc.binary_length(column.dictionary)
+    words = column.dictionary
+    lengths = pc.binary_length(words.cast(pa.string()) if str(words.type) == "string_view" else words)
     return int(pc.sum(pc.take(lengths, column.indices)).as_py() or 0)
