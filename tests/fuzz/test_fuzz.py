@@ -24,12 +24,12 @@ def fuzz(*arguments: str) -> forked.Done:
 def test_a_portion_has_no_findings():
     """`make fuzz` runs more of them."""
     ran = fuzz("--seed", "1", "--cases", os.environ.get("FUZZ_CASES", "60"), "--jobs", "1")
-    assert ran.code == 0, ran
+    assert ran.code == 0, ran.out.decode() + ran.err
 
 
 def test_kept_cases():
     ran = fuzz("--kept", "--jobs", "1")
-    assert ran.code == 0, ran
+    assert ran.code == 0, ran.out.decode() + ran.err
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
