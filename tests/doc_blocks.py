@@ -56,11 +56,14 @@ def new_folder(path: Path) -> Path:
 def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Runs a command as a user would, with bpmcli on the PATH.
 
-    A call of bpmcli that needs no shell runs in this process, which saves its start.
+    A call of bpmcli or `python -c` that needs no shell runs in this process, which saves its start.
     """
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     env = {**os.environ, "PATH": path, "COLUMNS": "200", "NO_COLOR": "1"}
     env = {name: value for name, value in env.items() if not name.startswith(("BPMCLI_", "GITHUB_"))}
+    code = re.fullmatch(r'python -c "([^"$`\\!]+)"', command)
+    if code is not None:
+        return _in_this_process(lambda: _execute(code[1]), folder, env)
     call = _plain_call(command, folder)
     if call is not None:
         from bpmcli.cli import main
@@ -90,11 +93,12 @@ def _plain_call(command: str, folder: Path) -> tuple[dict[str, str], list[str]] 
 def python(block: str, folder: Path) -> str:
     """What a block of Python prints, which knows no names but its own. It runs in this process, too."""
 
-    def call() -> int:
-        exec(compile(block, "block", "exec"), {"__name__": "__main__"})
-        return 0
+    return _in_this_process(lambda: _execute(block), folder, dict(os.environ)).stdout
 
-    return _in_this_process(call, folder, dict(os.environ)).stdout
+
+def _execute(code: str) -> int:
+    exec(compile(code, "block", "exec"), {"__name__": "__main__"})
+    return 0
 
 
 def _in_this_process(call: Callable[[], int], folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:

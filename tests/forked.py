@@ -11,6 +11,7 @@ import atexit
 import gc
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -101,16 +103,20 @@ def start(
     seconds: float = 120,
     environment: Mapping[str, str] | None = None,
     as_library: bool = False,
+    new_workers: bool = False,
+    module: str = "bpmcli",
     **streams: str | None,
 ) -> Started:
     """Starts a command. `in`, `out` and `err` are paths, or None for a stream that is closed; without them, output
     is kept. `as_library` calls `main`, which has no guard for the memory of the process: what readers take themselves is
-    seen."""
+    seen. With `new_workers`, the workers of `-j` are new processes, as for users; otherwise they are forked as well.
+    `module` is another program."""
     assert set(streams) <= set(STREAMS)
     folder = Path(tempfile.mkdtemp(dir=_folder()))
     wanted = {
         "argv": [str(each) for each in argv], "cwd": os.path.abspath(cwd), "env": dict(environment or os.environ),
         "limits": list((limits or {}).items()), "seconds": seconds, "as_library": as_library,
+        "new_workers": new_workers, "module": module,
         "in": os.devnull, "out": str(folder / "out"), "err": str(folder / "err"), **streams,
     }  # fmt: skip
     traced = any(name.startswith("COVERAGE_") for name in wanted["env"])
@@ -209,9 +215,20 @@ def _ended(child: int, end: float, seconds: float | None) -> tuple[int, int, flo
             return None
         if now > end:
             os.killpg(child, signal.SIGKILL)
-        time.sleep(0.002)
+        _rest(child, max(0.002, (end if given_up is None else min(end, given_up)) - now))
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code, used.ru_maxrss, used.ru_utime + used.ru_stime
+
+
+def _rest(child: int, seconds: float) -> None:
+    """Rests until the child ends, at most for some seconds; for a moment only where the system does not tell the end."""
+    try:
+        told = os.pidfd_open(child)
+    except (AttributeError, OSError):  # of Linux only
+        time.sleep(0.002)
+        return
+    select.select([told], [], [], seconds)
+    os.close(told)
 
 
 def _become(wanted: dict[str, Any], tell: int) -> None:
@@ -227,14 +244,33 @@ def _become(wanted: dict[str, Any], tell: int) -> None:
     _open_streams([wanted[name] for name in STREAMS])
     for which, most in wanted["limits"]:
         resource.setrlimit(which, (most, most))
-    sys.argv[:] = ["bpmcli", *wanted["argv"]]
+    sys.argv[:] = [wanted["module"], *wanted["argv"]]
+    if not wanted["new_workers"]:
+        _fork_workers()
     if wanted["as_library"]:
         from bpmcli.cli import main
 
         code = main(sys.argv[1:])
         sys.stderr.flush()
         os._exit(code)
-    runpy.run_module("bpmcli", run_name="__main__", alter_sys=True)
+    runpy.run_module(wanted["module"], run_name="__main__", alter_sys=True)
+
+
+def _fork_workers() -> None:
+    """Workers of this command have imported the tool, too, and know nothing else of what the command has done."""
+    from bpmcli.engines import processes
+    from bpmcli.io import memory
+
+    class Worker(get_context("fork").Process):
+        def run(self) -> None:
+            signal.set_wakeup_fd(-1)  # tells the command of signals
+            memory._sizes.clear()
+            super().run()
+
+    class Context(type(get_context("fork"))):
+        Process = Worker
+
+    processes.get_context = lambda method: Context()
 
 
 def _open_streams(paths: list[str | None]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import forked
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -86,9 +87,9 @@ def test_pooling_merges_group_by_group(run):
     assert results(run("metrics", "all.parquet", *by).out) == pooled
     assert results(run("metrics", "cells/0.parquet", "in/1.parquet", "in/2.parquet", "--pool", *by).out) == pooled
     assert results(run("metrics", "in/0.parquet", "cells/1.parquet", "in/2.parquet", "--pool", "--exact", *by).out) == pooled  # fmt: skip
-    assert results(run("metrics", "in", "--pool", "--summary", "-j", 2, *by).out) == pooled
-    fits = [json.loads(run("fit", where, "--pool", "--by", "device", *how).out)["grouping"]
-            for where, how in (("cells", ()), ("in", ("--summary",)), ("in", ("--summary", "-j", 2)))]  # fmt: skip
+    assert results(forked.run("metrics", "in", "--pool", "--summary", "-j", 2, *by).out.decode()) == pooled
+    fits = [json.loads(call("fit", where, "--pool", "--by", "device", *how).out)["grouping"]
+            for call, where, *how in ((run, "cells"), (run, "in", "--summary"), (forked.run, "in", "--summary", "-j", 2))]  # fmt: skip
     assert fits[0]["groups"]
     assert fits[0] == fits[1] == fits[2]
 

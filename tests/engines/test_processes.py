@@ -57,8 +57,9 @@ def files(one_file: Path, tmp_path: Path) -> Path:
 def begun(files: Path, *options: str) -> forked.Started:
     """`apply` in a session of its own."""
     return forked.start(
-        "apply", "p.json", "in", "--output-dir", "out", *options, cwd=files, environment=untraced(), seconds=PATIENCE
-    )
+        "apply", "p.json", "in", "--output-dir", "out", *options,
+        cwd=files, environment=untraced(), seconds=PATIENCE, new_workers=True,
+    )  # fmt: skip
 
 
 def started(files: Path, *options: str) -> forked.Started:

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
+import forked
 import pytest
-from conftest import ROOT, untraced
+from conftest import untraced
 
 
 @pytest.mark.long
 def test_faults():
     """All of them in one process, which imports the tool once; `python -m fuzz.faults NAME` runs one of them."""
     moments = os.environ.get("FUZZ_MOMENTS", "12")
-    environment = {
-        **untraced(),
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
-        "FUZZ_MOMENTS": moments,
-    }
-    ran = subprocess.run([sys.executable, "-m", "fuzz.faults"], env=environment, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    ran = forked.run(module="fuzz.faults", environment={**untraced(), "FUZZ_MOMENTS": moments}, seconds=1800)
+    assert ran.code == 0, ran.out.decode() + ran.err

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from random import Random
 
+import forked
 import pytest
-from conftest import ROOT
 from fuzz import oracles, running
 from fuzz.case import Case, Step, load_case
 from fuzz.oracles import judge
@@ -17,21 +16,20 @@ from fuzz.running import BLOCK, run_step
 from fuzz.scenarios import SCENARIOS, drawn_scenario, make_case
 
 
-def fuzz(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
-    return subprocess.run([sys.executable, "-m", "fuzz", *arguments], env=environment, capture_output=True, text=True)
+def fuzz(*arguments: str) -> forked.Done:
+    return forked.run(*arguments, module="fuzz", seconds=1800)
 
 
 @pytest.mark.long
 def test_a_portion_has_no_findings():
     """`make fuzz` runs more of them."""
     ran = fuzz("--seed", "1", "--cases", os.environ.get("FUZZ_CASES", "60"), "--jobs", "1")
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.code == 0, ran.out.decode() + ran.err
 
 
 def test_kept_cases():
     ran = fuzz("--kept", "--jobs", "1")
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.code == 0, ran.out.decode() + ran.err
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

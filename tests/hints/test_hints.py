@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,7 @@ def in_shell(line: str) -> Ran:
 
 
 def perform(run, monkeypatch, command: str, code: int | None = 0):
-    """Runs commands that are joined by &&: those of bpmcli in this process, the others in a shell."""
+    """Runs commands that are joined by &&: those of bpmcli, and code of Python, in this process, the others in a shell."""
     ran = None
     *first, last = command.split(" && ")
     for part in first:
@@ -48,6 +49,11 @@ def perform(run, monkeypatch, command: str, code: int | None = 0):
     with monkeypatch.context() as context:
         while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
             context.setenv(*words.pop(0).split("=", 1))
+        if words[:2] == ["python", "-c"] and len(words) == 3:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ResourceWarning)  # as Python does by itself
+                exec(compile(words[2], "python -c", "exec"), {"__name__": "__main__"})
+            return ran
         if words and words[0] != "bpmcli":
             assert in_shell(last).code == 0
             return ran

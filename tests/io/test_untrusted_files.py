@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
+from packed import add_repeated
 
 from bpmcli.cli import main
 from bpmcli.errors import DataError
@@ -162,10 +163,7 @@ def test_a_huge_text_in_an_archive_is_not_read():
             archive.writestr(f"{name}.npy", data.getvalue())
         header = BytesIO()
         np.lib.format.write_array_header_1_0(header, {"descr": "<U100000000", "fortran_order": False, "shape": ()})
-        with archive.open("note.npy", "w", force_zip64=True) as out:
-            out.write(header.getvalue())
-            for _ in range(400):
-                out.write(bytes(1_000_000))
+        add_repeated(archive, "note.npy", header.getvalue(), bytes(1_000_000), 400)
     code, err, peak = bpmcli("metrics", "a.npz", "--metric", "ece")
     assert code == 0, err
     assert peak < BUDGET / 4
@@ -198,10 +196,8 @@ def test_a_header_that_fills_the_memory_is_not_read(version):
             data = BytesIO()
             np.save(data, array)
             archive.writestr(f"{name}.npy", data.getvalue())
-        with archive.open("note.npy", "w", force_zip64=True) as out:
-            out.write(b"\x93NUMPY" + bytes([version, 0]) + (b"\xff\xff" if version == 1 else b"\xff\xff\xff\x7f"))
-            for _ in range(400):
-                out.write(b" " * 1_000_000)
+        start = b"\x93NUMPY" + bytes([version, 0]) + (b"\xff\xff" if version == 1 else b"\xff\xff\xff\x7f")
+        add_repeated(archive, "note.npy", start, b" " * 1_000_000, 400)
     code, err, peak = bpmcli("metrics", "a.npz", "--metric", "ece")
     assert code == 3, err
     assert ("claims a header of 2147483647 bytes" in err) == (version == 2)
@@ -212,10 +208,7 @@ def test_a_row_that_fills_the_memory_is_refused():
     header = BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (1, 1 << 26)})
     with zipfile.ZipFile("a.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        with archive.open("logits.npy", "w", force_zip64=True) as out:
-            out.write(header.getvalue())
-            for _ in range(512):
-                out.write(bytes(1 << 20))
+        add_repeated(archive, "logits.npy", header.getvalue(), bytes(1 << 20), 512)
         labels = BytesIO()
         np.save(labels, np.zeros(1, dtype=int))
         archive.writestr("labels.npy", labels.getvalue())

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import PATIENCE, until, until_busy
 from fuzz.findings.process import command, environment, tool
+from packed import add_repeated
 
 F_SETPIPE_SZ = 1031
 """Of Linux; the module fcntl names it since Python 3.10, on Linux only."""
@@ -89,10 +90,7 @@ def test_b02_an_archive_that_unpacks_to_half_a_gigabyte(tmp_path):
         for name, values in (("confidence", np.full(50, 0.7)), ("hit", np.arange(50) % 2)):
             with archive.open(f"{name}.npy", "w") as member:
                 np.lib.format.write_array(member, values)
-        with archive.open("note.npy", "w") as member:
-            member.write(header.getvalue())
-            for _ in range(512):
-                member.write(bytes(1 << 20))
+        add_repeated(archive, "note.npy", header.getvalue(), bytes(1 << 20), 512)
     done = tool("metrics", "a.npz", "-m", "ece", cwd=tmp_path)
     assert done.code in (0, 3), done
     assert done.megabytes < 512
