@@ -86,8 +86,10 @@ def test_tiny_complements_keep_their_relative_precision(x, n_bins):
     options = WIDTH._replace(n_bins=n_bins)
     value = measure(sample_from_log_odds([x] * 50 + [x + 1] * 50, np.ones(100)), ["ece"], options)["ece"].value
     assert value == pytest.approx((math.exp(-x) + math.exp(-x - 1)) / 2, rel=1e-9, abs=0)
-    value = measure(sample_from_log_odds([-x] * 100, np.zeros(100)), ["ece"], options)["ece"].value
-    assert value == pytest.approx(math.exp(-x), rel=1e-9, abs=0)
+    for n in (1, n_bins):
+        sample = sample_from_log_odds([-x] * 100, np.zeros(100))
+        value = measure(sample, ["ece"], options._replace(n_bins=n))["ece"].value
+        assert value == pytest.approx(math.exp(-x), rel=1e-9, abs=0)
 
 
 def test_totals_are_those_of_exact_arithmetic():
