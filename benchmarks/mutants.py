@@ -36,7 +36,10 @@ EQUIVALENT = Path(__file__).with_name("mutants_equivalent.txt")
 
 TESTS = {
     "core/data/binning.py": ["tests/core/data/test_binning.py", "tests/core/data/test_adding.py"],
-    "core/metrics/definitions.py": ["tests/core/metrics/test_definitions.py"],
+    "core/metrics/definitions.py": [
+        "tests/core/metrics/test_definitions.py",
+        "tests/core/metrics/test_decomposition.py::test_the_parts_follow_from_the_definition",
+    ],
     "core/metrics/class_definitions.py": ["tests/core/metrics/test_whole.py"],
     "core/metrics/bin_table.py": ["tests/core/metrics/test_definitions.py", "-k", "bin_table or wilson"],
     "core/metrics/noise_floor.py": [

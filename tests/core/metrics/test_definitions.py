@@ -15,7 +15,7 @@ from bpmcli.core.data.class_scores import ClassScores
 from bpmcli.core.data.log_odds import reduce_logits
 from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import Sample, sample_from_confidences, sample_from_log_odds
-from bpmcli.core.metrics import MetricOptions, measure
+from bpmcli.core.metrics import METRICS, MetricOptions, calibration_errors, measure
 from bpmcli.core.metrics.bin_table import bin_table
 from bpmcli.core.metrics.canonical import calibrated_rows
 from bpmcli.core.metrics.definitions import Measured, tce_of_curve
@@ -150,6 +150,14 @@ def test_scores_of_the_confidence(levels, weighted):
     pairs = np.sign(s[h][:, None] - s[~h][None, :])
     assert found("auroc", sample).value == pytest.approx(np.mean((pairs + 1) / 2), rel=1e-9)
     assert found("auroc", sample_from_confidences(s, np.ones(s.size))).value is None
+
+
+def test_scores_are_not_taken_for_calibration_errors():
+    """`compare metrics` would compare them with the true calibration error, and intervals of some would begin at 0."""
+    scores = {"accuracy", "auroc", "brier", "mcb", "dsc", "unc", "nll"}
+    whole = {name for name, entry in METRICS.items() if entry.needs_classes}
+    assert not (scores | whole) & set(calibration_errors())
+    assert {"ece", "ece-debiased", "ece-sweep", "ks", "smece", "ls-ece", "tce-bpm", "tce"} <= set(calibration_errors())
 
 
 def test_ks_with_weights_is_that_of_repeated_rows():
