@@ -60,7 +60,12 @@ TESTS = {
     "cli/ci_gate.py": ["tests/cli/test_gate_rules.py"],
     "cli/gate_results.py": ["tests/cli/test_gate_rules.py"],
     "io/formats/npz_file.py": ["tests/io/formats/test_npz_file.py"],
+    "io/formats/npy_array.py": ["tests/io/formats/test_npy_array.py"],
     "io/formats/csv_file.py": ["tests/io/formats/test_csv_file.py"],
+    "io/formats/csv_dialect.py": ["tests/io/formats/test_csv_dialect.py"],
+    "io/formats/csv_quotes.py": ["tests/io/formats/test_csv_quotes.py"],
+    "io/formats/csv_types.py": ["tests/io/formats/test_csv_types.py", "-k", "spelling or texts or decimal"],
+    "io/formats/csv_columns.py": ["tests/io/formats/test_csv_file.py", "-k", "nul or expected or line_ends or json"],
 }
 """The tests that should notice a change of the module. They are few and quick, because they run once per mutant."""
 
