@@ -507,7 +507,7 @@ def test_columns_get_types_only_in_formats_with_types(path):
     assert found._exact_types(["n", "s"]) == {"n": pa.int64(), "s": pa.float64()}  # also of columns asked for later
 
 
-@pytest.mark.parametrize("columns", [{"s": [0.5], "a\0b": [1]}, {"s": [0.5], "t": ["a\0b"]}])
+@pytest.mark.parametrize("columns", [{"s": [0.5], "a\0b": [1]}, {"s": [0.5, 0.6], "t": ["c", "a\0b"]}])
 def test_nul_is_not_written(path, columns):
     out = CsvWriter(str(path), {})
     with pytest.raises(DataError, match="NUL"):
