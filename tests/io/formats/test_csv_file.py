@@ -13,7 +13,7 @@ from bpmcli.errors import DataError
 from bpmcli.io import read_rows
 from bpmcli.io.column_choice import InputOptions
 from bpmcli.io.columns import Lists
-from bpmcli.io.formats import csv_columns, csv_file, jsonl_file, text_lines
+from bpmcli.io.formats import csv_columns, csv_file, jsonl_file, text_lines, text_lists
 from bpmcli.io.formats.csv_file import CsvGzWriter, CsvReader, CsvWriter, TsvGzWriter, TsvReader, TsvWriter
 from bpmcli.io.formats.jsonl_file import JsonlReader
 from bpmcli.io.opening import open_reader
@@ -372,6 +372,16 @@ def test_text_that_is_no_list_of_numbers_stays_text(tmp_path):
     assert {name: info.width for name, info in CsvReader(str(path)).columns.items()} == dict.fromkeys(
         ("confidence", "hit", "a", "b", "c")
     )
+
+
+def test_all_texts_must_be_lists_and_one_must_have_a_point(path):
+    found = read(path, 's,a,b\n0.5,"[0.5, 1]","[0.5, 1]"\n0.5,"[1, 2]",x\n')
+    assert (found.columns["a"].width is None, found.columns["b"].width) == (False, None)
+
+
+def test_lists_of_a_batch_without_rows():
+    nothing = pa.record_batch([pa.array([], pa.string())], ["x"])
+    assert text_lists.as_lists(nothing, ["x"], 0).schema.field("x").type == pa.list_(pa.float64())
 
 
 @pytest.mark.parametrize("brackets", ["(]", "[)"])
