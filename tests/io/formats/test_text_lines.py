@@ -194,6 +194,7 @@ def test_packed_text_has_no_name_and_no_time(tmp_path):
 
 
 def test_text_goes_to_standard_output_or_to_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     raw = io.BytesIO()
     shown = io.TextIOWrapper(raw, encoding="ascii", write_through=False)
     monkeypatch.setattr(sys, "stdout", shown)
