@@ -66,7 +66,7 @@ TESTS = {
     "cli/gate_results.py": ["tests/cli/test_gate_rules.py"],
     "io/formats/npz_file.py": ["tests/io/formats/test_npz_file.py"],
     "io/formats/npy_array.py": ["tests/io/formats/test_npy_array.py"],
-    "io/formats/npy_file.py": ["tests/io/test_numpy_files.py", "-k", "npy or order"],
+    "io/formats/npy_file.py": ["tests/io/formats/test_npy_file.py"],
     "io/formats/csv_file.py": ["tests/io/formats/test_csv_file.py"],
     "io/formats/csv_dialect.py": ["tests/io/formats/test_csv_dialect.py"],
     "io/formats/csv_quotes.py": ["tests/io/formats/test_csv_quotes.py"],
