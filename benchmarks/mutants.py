@@ -36,8 +36,15 @@ EQUIVALENT = Path(__file__).with_name("mutants_equivalent.txt")
 
 TESTS = {
     "core/data/binning.py": ["tests/core/data/test_binning.py", "tests/core/data/test_adding.py"],
-    "core/metrics/definitions.py": ["tests/core/metrics/test_definitions.py"],
-    "core/metrics/class_definitions.py": ["tests/core/metrics/test_whole.py"],
+    "core/data/adding.py": ["tests/core/data/test_adding.py"],
+    "core/metrics/definitions.py": [
+        "tests/core/metrics/test_definitions.py",
+        "tests/core/metrics/test_decomposition.py::test_the_parts_follow_from_the_definition",
+    ],
+    "core/metrics/class_definitions.py": [
+        "tests/core/metrics/test_definitions.py::test_scores_are_not_taken_for_calibration_errors",
+        "tests/core/metrics/test_whole.py",
+    ],
     "core/metrics/bin_table.py": ["tests/core/metrics/test_definitions.py", "-k", "bin_table or wilson"],
     "core/metrics/noise_floor.py": [
         "tests/core/metrics/test_definitions.py",
@@ -51,13 +58,22 @@ TESTS = {
         "parts or known_error or numbers or standard_errors or few_rows",
     ],
     "core/metrics/verdict_words.py": ["tests/core/metrics/test_verdict_parts.py"],
+    "core/metrics/decision.py": ["tests/core/metrics/test_decision.py"],
     "core/curves/tce.py": ["tests/core/curves/test_quadrature.py", "tests/core/curves/test_tce.py"],
     "core/curves/averaged/tce.py": ["tests/core/curves/test_averaged_tce.py"],
     "core/curves/bpm.py": ["tests/core/curves/test_bpm_parts.py"],
     "cli/ci_gate.py": ["tests/cli/test_gate_rules.py"],
     "cli/gate_results.py": ["tests/cli/test_gate_rules.py"],
     "io/formats/npz_file.py": ["tests/io/formats/test_npz_file.py"],
+    "io/formats/npy_array.py": ["tests/io/formats/test_npy_array.py"],
+    "io/formats/npy_file.py": ["tests/io/formats/test_npy_file.py"],
     "io/formats/csv_file.py": ["tests/io/formats/test_csv_file.py"],
+    "io/formats/csv_dialect.py": ["tests/io/formats/test_csv_dialect.py"],
+    "io/formats/csv_quotes.py": ["tests/io/formats/test_csv_quotes.py"],
+    "io/formats/csv_types.py": ["tests/io/formats/test_csv_types.py", "-k", "spelling or texts or decimal"],
+    "io/formats/text_lines.py": ["tests/io/formats/test_text_lines.py"],
+    "io/formats/text_lists.py": ["tests/io/formats/test_csv_file.py", "-k", "list or interval or tuple or brackets"],
+    "io/formats/csv_columns.py": ["tests/io/formats/test_csv_file.py", "-k", "nul or expected or line_ends or json"],
 }
 """The tests that should notice a change of the module. They are few and quick, because they run once per mutant."""
 

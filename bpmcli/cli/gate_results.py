@@ -98,7 +98,7 @@ def _risen(gate: GateResult) -> str:
     if gate.low is not None:
         how = "row by row" if gate.paired else "from summaries"
         rise += f", at least {gate.low:+.5f} {how}"
-        verb = "within" if at_most(gate.value - gate.baseline, gate.limit, gate.value) else "not surely more than"
+        verb = "within" if at_most(gate.value - gate.baseline, gate.limit, gate.baseline) else "not surely more than"
         verb = verb if gate.passed else "surely more than"
     return f"went from {gate.baseline:.5f} to {gate.value:.5f} ({rise}), {verb} the {gate.limit:g} allowed"
 
@@ -220,7 +220,7 @@ def _rises(record: Record, limits: Limits, before: Record) -> Iterator[GateResul
         rise = None if value is None else value - old
         if limits.confidence is not None:
             rise = change.get("low")
-        passed = rise is not None and at_most(rise, limit, value or 0.0, old)
+        passed = rise is not None and at_most(rise, limit, old)
         yield GateResult(
             title(record), metric, limit, value, passed, old, None, MAX_INCREASE, PASS if passed else FAIL,
             change.get("low"), change.get("high"), change.get("paired"), record["n"],

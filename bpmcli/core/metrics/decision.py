@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil, floor, isnan, log10
+from math import ceil, floor, isfinite, log10
 from typing import NamedTuple
 
 from bpmcli.core.data.normal import normal_quantile
@@ -33,10 +33,13 @@ class Decision(NamedTuple):
 def at_most(value: float, limit: float, *terms: float) -> bool:
     """Whether the value is at most the limit, apart from rounding; `terms` are the numbers it was computed from.
 
+    What is not finite is not at most anything.
+
     >>> 0.8 - 0.7 <= 0.1, at_most(0.8 - 0.7, 0.1, 0.8, 0.7)
     (False, True)
     """
-    return value <= limit + ROUNDING * max(abs(value), abs(limit), *map(abs, terms))
+    slack = ROUNDING * max(abs(value), abs(limit), *map(abs, terms))
+    return isfinite(slack) and value <= limit + slack
 
 
 def decide(
@@ -52,7 +55,7 @@ def decide(
     """PASS if the whole interval is at or below the limit, FAIL if it is all above, otherwise INCONCLUSIVE.
 
     `low` and `high` are one-sided confidence limits of `value` at level `confidence`. A metric or an interval that is
-    missing fails: nothing may pass because it was not measured.
+    missing or not finite fails: nothing may pass because it was not measured.
 
     Intervals shrink with the square root of the number of rows, so about n (reach / distance)² rows would decide. Here
     `reach` is the distance from the value to the end of its interval on the side of the limit, and `distance` is
@@ -62,7 +65,7 @@ def decide(
     >>> decide(0.02, 0.01, 0.05, 0.03, 1000, mean_confidence=0.9)
     Decision(outcome='inconclusive', rows_needed=9000, detectable=0.0587...)
     """
-    if value is None or low is None or high is None or isnan(value + low + high):
+    if value is None or low is None or high is None or not isfinite(value + low + high):
         return Decision(FAIL)
     detectable = None
     if mean_confidence is not None and limit < 1.0:  # no error is above 1
@@ -87,8 +90,8 @@ def smallest_detectable(limit: float, rows: float, confidence: float, mean_confi
     low, high = max(limit, 0.0), 1.0  # a debiased metric may have a limit below 0, but no error is below 0
     for _ in range(40):
         middle = (low + high) / 2
-        accuracies = (max(mean_confidence - middle, 0.0), min(mean_confidence + middle, 1.0))
-        variance = max(g * (1.0 - g) for g in accuracies)
+        accuracies = (mean_confidence - middle, mean_confidence + middle)
+        variance = max(0.0, *(g * (1.0 - g) for g in accuracies))  # below 0 only for an accuracy that cannot be
         enough = middle >= limit + z * (variance / rows) ** 0.5
         low, high = (low, middle) if enough else (middle, high)
     return high

@@ -65,9 +65,9 @@ def dialect(head: bytes, delimiter: str) -> Dialect:
         delimiter = ";"
     elif delimiter == "," and _has_spaces(text):
         delimiter = " "
-    lines = _records(text, delimiter, 2 if delimiter == "," else None)
+    lines = _records(text, delimiter, FEW if delimiter == "," else None)
     first = lines[0] if lines else []
-    if _has_row_names(lines, text) and _has_row_names(_records(text, delimiter, FEW), text):
+    if _has_row_names(lines, text):
         decimal = _decimal(lines[1:]) if delimiter != "," else "."
         return Dialect(delimiter, decimal, (ROW_NAMES, *first), skip)
     has_header = not _all_numbers(first) or all(_WHOLE.fullmatch(field.strip()) for field in first)
@@ -91,9 +91,10 @@ def _has_spaces(text: str) -> bool:
     if " " not in first or first != first.strip() or any(sign in first for sign in (",", ";", "\t", "  ")):
         return False
     lines = _records(text, " ", FEW)
-    rows = lines[1:] if len(lines) > 1 and not _all_numbers(lines[0]) else lines
-    same = len({len(row) for row in rows}) == 1 and len(rows[0]) > 1
-    if not same or not any(_all_numbers([row[k] for row in rows]) for k in range(len(rows[0]))):
+    rows = lines[1:] or lines
+    if len({len(row) for row in rows}) != 1 or not any(
+        _all_numbers([row[k] for row in rows]) for k in range(len(rows[0]))
+    ):
         return False
     return len(lines[0]) == len(rows[0]) or _has_row_names(lines, text)
 
@@ -109,7 +110,7 @@ def _has_row_names(lines: list[list[str]], text: str) -> bool:
         return False
     if not any(row[-1] for row in rows):  # a separator at the end of every line
         return False
-    starts = [line[:1] for line in re.split(r"[\r\n]+", text)[: len(rows)]]
+    starts = [line[:1] for line in re.split(r"[\r\n]+", text)[: len(rows) + 1]]
     numbered = [row[0] for row in rows] == [str(k + 1) for k in range(len(rows))]
     return (numbered and "," not in text) or set(starts) == {'"'}
 

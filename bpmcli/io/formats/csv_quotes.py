@@ -53,7 +53,7 @@ class _CountedQuotes:
         self.closed = True
         self.raw.close()
 
-    def read(self, size: int = -1) -> Any:
+    def read(self, size: int) -> Any:
         """The next bytes, in memory that pyarrow reuses; Python would allocate new memory for every block."""
         if self.stopped:
             return b""

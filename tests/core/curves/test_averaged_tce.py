@@ -92,6 +92,7 @@ def test_mean_of_the_curve_is_close_to_the_accuracy():
 
 def test_the_curve_is_fitted_once_per_sample(sample):
     assert unbiased_curve(sample) is unbiased_curve(sample)
+    assert tce_averaged(sample) is tce_averaged(sample, 1.0)
     assert posterior_tce(sample, 1.0, 0) is posterior_tce(sample, 1.0, 0)
     assert posterior_tce(sample, 1.0, 0).size == 1000
     assert not np.array_equal(posterior_tce(sample, 1.0, 0), posterior_tce(sample, 1.0, 1))
@@ -111,6 +112,16 @@ def test_draws_are_the_error_of_drawn_curves_under_drawn_confidences(sample, p):
     matched.mixture.draws(None, 300, rng)
     expected = np.maximum(mean + np.sqrt(variance) * rng.standard_normal(300), 0) ** (1 / p)
     np.testing.assert_allclose(matched.tce_draws(p, 300, np.random.default_rng(4)), expected, rtol=1e-9)
+
+
+def test_distances_of_drawn_curves_have_a_sign(sample):
+    """Where confidence is too high, they are negative. The verdict judges the direction of an error by them."""
+    matched = unbiased_curve(sample)
+    log_odds = matched.mixture.cells.log_odds
+    eta = matched.mixture.draws(None, 20, np.random.default_rng(4)) + matched.shift
+    found = matched.distance_draws(20, np.random.default_rng(4))
+    np.testing.assert_allclose(found, expit(eta) - expit(log_odds), atol=1e-12)
+    assert matched.shift != 0.0
 
 
 def test_draws_survive_log_odds_beyond_the_limits():

@@ -140,6 +140,8 @@ def test_crossings_are_found_between_edges_and_quickly():
     assert len(calls) < 12
     assert _roots(lambda x: 1.0 + x * x, np.array([-1.0, 1.0])).size == 0
     assert _roots(lambda x: 1e-16 * np.sin(9 * x), np.array([-1.0, 1.0])).size == 0  # rounding, not crossings
+    late = lambda x: np.where(x < -0.5, 1.0, 1e-16 * np.sin(9 * x))  # noqa: E731
+    assert _roots(late, np.array([-1.0, 1.0])).size == 0
     assert _roots(lambda x: np.where(x < 0.5, -1e-17, 1.0), np.array([0.0, 1.0])) == pytest.approx([0.5], abs=0.07)
 
 

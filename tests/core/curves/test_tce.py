@@ -78,7 +78,7 @@ def test_moments_of_low_confidences_give_back_their_beta(a):
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize(("scale", "narrow"), [(3e-7, False), (1.5e-7, False), (0.5e-7, True)])
+@pytest.mark.parametrize(("scale", "narrow"), [(3e-7, False), (1.5e-7, False), (0.8e-7, True), (0.5e-7, True)])
 def test_moments_keep_their_digits_where_confidences_saturate(sign, scale, narrow):
     """Seen from 1, deviations of 1e-7 have nine digits. Beta(2, 2e7) counts as constant."""
     tiny = np.random.default_rng(2).gamma(2.0, scale, 500)
@@ -96,6 +96,13 @@ def test_almost_only_zeros_and_ones_are_no_beta(spread, exists):
     """Beta(a, a) with small a has the standard deviation 1/2 √(1/(2a + 1))."""
     sample = sample_from_confidences([0.5 - spread, 0.5 + spread] * 50_000, [0, 1] * 50_000)
     assert (beta_by_moments(sample) is not None) is exists
+
+
+@pytest.mark.parametrize("high", [5_000, 95_000])
+def test_one_parameter_that_is_too_small_is_enough(high):
+    """The moments are those of Beta(5e-7, 9.5e-6), or of its mirror image."""
+    values = np.where(np.arange(100_000) < high, 1 - 9.5e-7, 9.5e-7)
+    assert beta_by_moments(sample_from_confidences(values, np.ones(100_000))) is None
 
 
 def test_two_rows_are_enough_for_moments():

@@ -16,6 +16,7 @@ from bpmcli.core.data.binning import bins_between, make_bins, width_edges
 from bpmcli.core.data.rows import Rows, facts_of
 from bpmcli.core.data.sample import Sample, sample_from_confidences, sample_from_log_odds
 from bpmcli.core.metrics import MetricOptions, measure
+from bpmcli.errors import DataError
 
 WIDTH = MetricOptions(binning="width")
 
@@ -86,8 +87,10 @@ def test_tiny_complements_keep_their_relative_precision(x, n_bins):
     options = WIDTH._replace(n_bins=n_bins)
     value = measure(sample_from_log_odds([x] * 50 + [x + 1] * 50, np.ones(100)), ["ece"], options)["ece"].value
     assert value == pytest.approx((math.exp(-x) + math.exp(-x - 1)) / 2, rel=1e-9, abs=0)
-    value = measure(sample_from_log_odds([-x] * 100, np.zeros(100)), ["ece"], options)["ece"].value
-    assert value == pytest.approx(math.exp(-x), rel=1e-9, abs=0)
+    for n in (1, n_bins):
+        sample = sample_from_log_odds([-x] * 100, np.zeros(100))
+        value = measure(sample, ["ece"], options._replace(n_bins=n))["ece"].value
+        assert value == pytest.approx(math.exp(-x), rel=1e-9, abs=0)
 
 
 def test_totals_are_those_of_exact_arithmetic():
@@ -146,3 +149,70 @@ def test_a_sample_that_is_not_sorted_yet_can_be_copied_and_replaced():
     assert copy.copy(sample)._replace(n=5).log_odds.tolist() == sample.log_odds.tolist() == [1.0, 2.0]
     with pytest.raises(AttributeError, match="nothing"):
         _ = sample.nothing
+
+
+@pytest.mark.parametrize(
+    ("x", "hits", "expected"),
+    [
+        ([2.0, -1.0, 0.5], [1, 0, 1], ([-1.0, 0.5, 2.0], [1, 1, 1], [0, 1, 1])),
+        ([0.5, 2.0, 0.5, 0.5], [1, 0, 0, 1], ([0.5, 2.0], [3, 1], [2, 0])),
+        ([1.0, 2.0, 2.0], [1, 1, 0], ([1.0, 2.0], [1, 2], [1, 1])),
+        ([3.0, 3.0], [0, 0], ([3.0], [2], [0])),
+    ],
+)
+def test_rows_with_one_log_odds_share_a_cell(x, hits, expected):
+    found = adding.sorted_cells(np.array(x), np.array(hits, bool))
+    assert tuple(part.tolist() for part in found) == expected
+
+
+def test_weights_are_scaled_to_the_number_of_rows():
+    x, hits = np.array([2.0, 1.0, 2.0, 3.0, 4.0]), np.array([1, 0, 0, 1, 1], bool)
+    for scale in (1.0, 1e-200, 1e300):  # neither sums nor squares overflow
+        weights = scale * np.array([1.0, 2.0, 3.0, 4.0, 0.0])
+        cells, mass, right, n, effective = adding.weighted_cells(x, hits, weights)
+        assert cells.tolist() == [1.0, 2.0, 3.0]
+        assert n == 4  # a weight of zero is no row
+        assert mass == pytest.approx(np.array([2.0, 4.0, 4.0]) * 4 / 10)
+        assert right == pytest.approx(np.array([0.0, 1.0, 4.0]) * 4 / 10)
+        assert effective == pytest.approx(10**2 / (1 + 4 + 9 + 16))
+
+
+def test_tiny_weights_count_as_zero():
+    """Their squares would be 0."""
+    for weight, rows in ((1e-149, 2), (1e-151, 1)):
+        assert adding.weighted_cells(np.array([1.0, 2.0]), np.ones(2, bool), np.array([1.0, weight]))[3] == rows
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ([1.0, 2.0], "3 confidences but 2 weights"),
+        ([1.0, np.nan, 1.0], r"weights must be finite and not negative, found nan \(row 2\)"),
+        ([1.0, 1.0, np.inf], r"found inf \(row 3\)"),
+        ([-0.5, 1.0, -1.0], r"found -0.5 \(row 1\)"),
+        ([0.0, 0.0, 0.0], "all weights are zero"),
+    ],
+)
+def test_weights_that_make_no_sense_are_refused(weights, words):
+    with pytest.raises(DataError, match=words):
+        adding.weighted_cells(np.arange(3.0), np.ones(3, bool), np.array(weights))
+
+
+def test_weighted_sums_do_not_depend_on_the_order_of_the_rows():
+    rng = np.random.default_rng(0)
+    x, hits, weights = rng.integers(0, 5, 300) / 4, rng.random(300) < 0.5, rng.random(300)
+    first = adding.weighted_cells(x, hits, weights)
+    order = rng.permutation(300)
+    again = adding.weighted_cells(x[order], hits[order], weights[order])
+    for one, other in zip(first, again, strict=True):
+        assert np.array_equal(one, other), "not bit for bit"
+
+
+def test_sums_of_terms_are_exact_to_60_bits_of_the_largest():
+    bins, largest = np.array([0, 0, 1]), np.array([0.75, 2.0**-1009])
+    values = np.array([0.5 + 2.0**-52, 2.0**-60, 2.0**-1010])
+    found = adding.totals(values, np.array([1.0, 3.0, 2.0]), bins, largest)
+    assert found.tolist() == [0.5 + 2.0**-52, 2.0**-1009]
+    many = np.full(1000, 2.0**-55)
+    assert adding.totals(many, None, np.zeros(1000, int), np.ones(1)).tolist() == [1000 * 2.0**-55]
+    assert adding.total(many, None) == 1000 * 2.0**-55

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from definitions import spread_ties
 
+from bpmcli.core.data import adding
 from bpmcli.core.data.binning import (
     Bins,
     array_split_edges,
@@ -201,3 +202,29 @@ def test_bins_of_equal_width_with_weights_are_weighted_means():
         assert found.mass[k] == pytest.approx(inside.sum() * 50 / weights.sum())
         assert found.confidences[k] == pytest.approx(inside @ s / inside.sum())
         assert found.accuracies[k] == pytest.approx(inside @ hits / inside.sum())
+
+
+@pytest.mark.parametrize("n_bins", [2, 3])
+def test_a_confidence_below_an_edge_by_the_rounding_of_float32_is_on_it(n_bins):
+    """Both ways to make bins of equal width agree where the rounding that they allow for ends."""
+    on = 1 / n_bins * (1 - 2.0**-23)
+    below = on - 2.0**-40
+    sample = sample_from_confidences([0.1, below, on, 0.9], np.zeros(4))
+    assert sample.confidences[1:3].tolist() == [below, on]  # the log-odds of these give the same digits again
+    # The first bin holds 0.1 and the confidence just below.
+    assert width_edges(sample, n_bins)[0][1] == 2
+    assert make_bins(sample, n_bins, "width").mass[0] == 2
+
+
+@pytest.mark.parametrize("n_bins", [5, 10])
+def test_sums_of_bins_know_the_largest_value_of_every_bin(monkeypatch, n_bins):
+    """Their terms are cut into whole numbers by it. Below one half confidences are added up, above it complements."""
+    found = []
+    monkeypatch.setattr(adding, "totals", lambda *args: found.append(args) or np.ones(n_bins))
+    s = np.linspace(0.001, 0.999, 500)
+    make_bins(sample_from_confidences(s, s > 0.5), n_bins, "width")
+    ((values, _, number, largest),) = found
+    assert np.all(values <= largest[number])
+    k = np.arange(1, n_bins - 1)
+    np.testing.assert_allclose(largest[1:-1], np.minimum(k + 1, n_bins - k) / n_bins)
+    assert largest[[0, -1]].tolist() == [values[number == 0].max(), values[number == n_bins - 1].max()]

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from bpmcli.core.metrics.decision import FAIL, INCONCLUSIVE, PASS, decide, smallest_detectable
+from bpmcli.core.metrics.decision import FAIL, INCONCLUSIVE, PASS, at_most, decide, smallest_detectable
 
 
 @pytest.mark.parametrize(
@@ -23,10 +23,23 @@ from bpmcli.core.metrics.decision import FAIL, INCONCLUSIVE, PASS, decide, small
         (0.01, None, 0.01, FAIL),
         (0.01, 0.00, None, FAIL),
         (math.nan, 0.00, 0.01, FAIL),
+        (0.01, 0.00, math.inf, FAIL),
+        (math.inf, math.inf, math.inf, FAIL),
     ],
 )
 def test_the_interval_decides(value, low, high, outcome):
     assert decide(value, low, high, 0.03, 1000).outcome == outcome
+
+
+def test_numbers_are_compared_apart_from_their_rounding():
+    assert at_most(0.8 - 0.7, 0.1, 0.8, 0.7)
+    assert not at_most(0.1 + 1e-11, 0.1, 0.8, 0.7)
+    assert at_most(0.1 + 0.2 - 0.3, 0.0, 0.3)  # 6e-17
+    assert not at_most(1e-11, 0.0, 0.3)
+    assert at_most(0.0, 0.0)
+    assert decide(0.0, 0.0, 0.0, 0.0, 1000).outcome == PASS
+    assert not at_most(math.inf, 0.1)
+    assert not at_most(math.nan, 0.1)
 
 
 def test_what_is_decided_needs_no_more_rows():
@@ -43,6 +56,7 @@ def test_the_rows_that_would_decide():
     assert decide(0.02, 0.01, 0.05, 0.03, 1234).rows_needed == 12_000
     # Never as many as there are, or fewer.
     assert decide(0.02, 0.01, 0.03 + 1e-12, 0.03, 7).rows_needed == 8
+    assert decide(0.02, 0.01, 0.03 + 4e-14, 0.03, 7).rows_needed == 8
 
 
 def test_that_many_rows_decide_if_errors_shrink_with_their_root():
@@ -61,6 +75,10 @@ def test_a_value_at_the_limit_needs_more_rows_than_are_worth_naming():
     assert decide(0.03, 0.02, 0.04, 0.03, 10).rows_needed is None
     assert decide(0.03, 0.02, 0.04, 0.03, 1000).rows_needed is None
     assert decide(0.03 - 1e-5, 0.02, 0.04, 0.03, 1000).rows_needed is None
+    assert decide(0.03, 0.03, 0.05, 0.03, 1000).rows_needed is None
+    # More than a thousand times as many: the square of 31.62.
+    assert decide(0.029, 0.02, 0.029 + 0.0316, 0.03, 1000).rows_needed == 1_000_000
+    assert decide(0.029, 0.02, 0.029 + 0.03163, 0.03, 1000).rows_needed is None
 
 
 def test_the_smallest_detectable_error():
@@ -72,6 +90,7 @@ def test_the_smallest_detectable_error():
     assert smallest_detectable(0.03, 1000, 0.95, 0.1) == pytest.approx(found), "too low and too high are treated alike"
     assert decide(0.02, 0.01, 0.05, 0.03, 1000, 0.95, 0.9, 100).detectable == smallest_detectable(0.03, 100, 0.95, 0.9)
     assert smallest_detectable(0.9, 10, 0.95, 0.5) <= 1.0
+    assert smallest_detectable(0.6, 1000, 0.95, 0.5) == pytest.approx(0.6), "then every row is wrong, or right"
     assert decide(0.02, 0.01, 0.05, 0.03, 1000).detectable is None, "nothing is known of the confidences"
     assert decide(0.9, 0.8, 1.0, 1.0, 1000, mean_confidence=0.9).detectable is None, "no error is above 1"
 

@@ -15,7 +15,7 @@ from bpmcli.core.data.class_scores import ClassScores
 from bpmcli.core.data.log_odds import reduce_logits
 from bpmcli.core.data.rows import Rows
 from bpmcli.core.data.sample import Sample, sample_from_confidences, sample_from_log_odds
-from bpmcli.core.metrics import MetricOptions, measure
+from bpmcli.core.metrics import METRICS, MetricOptions, calibration_errors, measure
 from bpmcli.core.metrics.bin_table import bin_table
 from bpmcli.core.metrics.canonical import calibrated_rows
 from bpmcli.core.metrics.definitions import Measured, tce_of_curve
@@ -152,6 +152,15 @@ def test_scores_of_the_confidence(levels, weighted):
     assert found("auroc", sample_from_confidences(s, np.ones(s.size))).value is None
 
 
+def test_scores_are_not_taken_for_calibration_errors():
+    """`compare metrics` would compare them with the true calibration error, and intervals of some would begin at 0."""
+    scores = {"accuracy", "auroc", "brier", "mcb", "dsc", "unc", "nll"}
+    whole = {name for name, entry in METRICS.items() if entry.needs_classes}
+    assert not (scores | whole) & set(calibration_errors())
+    assert not any(METRICS[name].of_event for name in whole)  # an event has no other classes
+    assert {"ece", "ece-debiased", "ece-sweep", "ks", "smece", "ls-ece", "tce-bpm", "tce"} <= set(calibration_errors())
+
+
 def test_ks_with_weights_is_that_of_repeated_rows():
     s, h = drawn(50)
     weights = np.random.default_rng(1).integers(1, 5, 50)
@@ -223,6 +232,8 @@ def test_wilson_intervals_use_the_effective_rows():
     low, high = binomtest(48, 80).proportion_ci(0.95, method="wilson")
     assert (row["accuracy_low"], row["accuracy_high"]) == pytest.approx((low, high), abs=1e-9)
     assert bin_table(sample_from_confidences([0.9, 0.95], [1, 1]), 1)[0]["accuracy_high"] == 1.0
+    for rows in (16, 40, 46):  # rounding would make it 1 + 2e-16
+        assert bin_table(sample_from_confidences(np.full(rows, 0.9), np.ones(rows)), 1)[0]["accuracy_high"] == 1.0
     assert len(bin_table(sample_from_confidences(*drawn(40)))) == 15
 
 
@@ -305,7 +316,7 @@ def test_noise_floor_of_a_metric_that_cannot_be_computed():
     assert floor.p_value is None
 
 
-def test_noise_floor_of_whole_distributions_draws_their_labels():
+def test_noise_floor_of_whole_distributions_draws_their_labels(monkeypatch):
     rng = np.random.default_rng(5)
     logits, labels = rng.normal(0, 2, (60, 3)), rng.integers(0, 3, 60)
     top = reduce_logits(logits)
@@ -325,6 +336,9 @@ def test_noise_floor_of_whole_distributions_draws_their_labels():
     assert floors["ks"] is not None
     # Rows without the scores of all classes have no such floor.
     assert noise_floor(rows.sample, names, options, 2, rows=rows._replace(scores=None))["brier-all"] is None
+    nothing = METRICS["brier-all"]._replace(compute=lambda *_: Measured(None, why_missing="-"))
+    monkeypatch.setitem(METRICS, "brier-all", nothing)
+    assert noise_floor(rows.sample, names, options, 2, rows=rows)["brier-all"] is None
 
 
 def test_noise_floor_has_200_runs():

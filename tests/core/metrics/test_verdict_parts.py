@@ -36,6 +36,8 @@ def made(name: str = "over-confident", **more: Any) -> Verdict:
         (0.041, 0.05, 2.9, True),  # small errors count too
         (4.0, 5.0, 2.8, False),  # not more than 2.8
         (4.0, 5.0, 2.81, True),
+        (4.0, 5.0, 0.0, False),
+        (0.0, 0.0, 3.0, False),  # no error has no direction
     ],
 )
 def test_a_side_is_clear(error, size, z, clear):
@@ -59,6 +61,8 @@ def test_sides_are_sums_and_standard_scores():
     assert below.z == pytest.approx((3 - 2) / np.sqrt(1.6))
     assert above.z == pytest.approx((4 + 9 - 5 - 9) / np.sqrt(2.5 + 0.9))
     assert whole.z == pytest.approx(0.0, abs=1e-12)
+    few = sample_from_confidences(np.full(5, 0.9), np.arange(5) < 4)  # a variance below 1
+    assert module._sides(few, np.ones(1), 1)[2].z == pytest.approx(-0.5 / np.sqrt(0.45))
     # Weights: 10 rows of weight 1 and 10 of weight 3 are worth 16 rows.
     weighted = sample_from_confidences(s[:20], hits[:20], np.tile([1.0, 3.0], 10))
     side = module._sides(weighted, errors[:2], 1)[0]
@@ -73,9 +77,10 @@ def test_a_wrong_row_among_saturated_ones_proves_an_error(wrong, z):
     assert module._sides(sample._replace(complements=np.zeros_like(sample.complements)), np.zeros(1), 1)[2].z == z
 
 
-def curve(errors: list[float], spread: float = 0.0) -> Any:
+def curve(errors: list[float], spread: float = 0.0, rows: list[float] | None = None) -> Any:
     """Errors of cells with one row each; draws scatter by `spread` times each error."""
-    cells = Cells(np.linspace(-2, 2, len(errors)), np.ones(len(errors)), np.ones(len(errors)))
+    mass = np.array(rows or [1.0] * len(errors))
+    cells = Cells(np.linspace(-2, 2, len(errors)), mass, mass)
     signs = np.tile([1 - spread, 1 + spread], module.CURVES // 2)[:, None]
     return SimpleNamespace(mixture=SimpleNamespace(cells=cells), distance_draws=lambda runs, rng: signs[:runs] * np.array(errors))  # fmt: skip
 
@@ -85,6 +90,8 @@ def test_curves_agree_if_their_mean_is_far_from_zero():
     assert not module._curves_agree(curve([1.0, -1.0], 0.37), 1, 0)  # 2.70
     assert not module._curves_agree(curve([1.0, 0.0, -1.0, 1.0], 0.1), 2, 0)  # one side cancels
     assert module._curves_agree(curve([0.01, -0.01], 0.3), 1, 0)
+    # One side cancels: one row of +1 and two of −½.
+    assert not module._curves_agree(curve([1.0, -0.5, -1.0], 0.1, [1.0, 2.0, 1.0]), 2, 0)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +101,10 @@ def test_curves_agree_if_their_mean_is_far_from_zero():
         ([-3.0, -3.0, 3.0, 3.0], (-4, 4, 0), "under-confident-above", 0.5),
         ([3.0, 3.0, -3.0, -3.0], (4, -1.4, 0), "mixed", None),  # a side is not clear
         ([0.4, 0.5, -3.0, -3.0], (4, -4, -3), "over-confident-above", 0.5),  # 0.9 of 6.9 is more than a tenth
+        ([0.5, 0.5, -4.5, -4.5], (4, -4, -3), "over-confident-above", 0.5),  # exactly a tenth
         ([0.3, 0.3, -3.0, -3.0], (4, -4, -3), "over-confident", None),  # 0.6 of 6.6 is less
+        ([0.2, 0.2, 0.2, 0.2], (4, 4, 5), "under-confident", None),
+        ([-0.2, -0.2, 0.2, 0.2], (-4, 4, 0), "under-confident-above", 0.5),
         ([3.0, 3.0, 3.0, 3.0], (4, 4, 5), "under-confident", None),
         ([-3.0, -3.0, -3.0, -3.0], (-4, -4, -5), "over-confident", None),
         ([-3.0, -3.0, -3.0, -3.0], (-4, -4, -2.7), "mixed", None),
@@ -131,7 +141,8 @@ def test_opposite_sides_that_the_curves_do_not_confirm_are_mixed(monkeypatch):
     ],
 )
 def test_both_interval_and_test_must_reject(monkeypatch, low, p, high, name):
-    monkeypatch.setattr(module, "tce_interval", lambda *_: (low, high))
+    asked = []
+    monkeypatch.setattr(module, "tce_interval", lambda _, *rest: asked.append(rest) or (low, high))
     monkeypatch.setattr(module, "tce_averaged", lambda _: SimpleNamespace(value=0.03))
     monkeypatch.setattr(module, "calibration_p_value", lambda *_, **__: p)
     monkeypatch.setattr(module, "_direction", lambda *_: ("mixed", None))
@@ -139,6 +150,7 @@ def test_both_interval_and_test_must_reject(monkeypatch, low, p, high, name):
     found = module.verdict(sample)
     assert found.name == name
     assert (found.low, found.tce, found.high) == (low, 0.03, high)
+    assert asked == [(1.0, 0.95, 0)]  # p, level and seed
     assert (found.where is None) == (name != "mixed")
 
 
@@ -159,6 +171,11 @@ def test_the_smallest_range_with_half_of_the_error():
     found = module._where(cells, np.array([0.0, 0.0, -0.2, 0.01]))
     assert found == Where(pytest.approx(0.3), pytest.approx(0.3), pytest.approx(4 / 4.4), pytest.approx(0.2), "over")
     assert module._where(cells, np.zeros(4)) is None
+    # 46 % are not half of the error.
+    even = Cells(x[:3], np.ones(3), np.ones(3))
+    found = module._where(even, np.array([4.6, 2.7, 2.7]))
+    assert found is not None
+    assert found.share == pytest.approx(0.73)
 
 
 # Words
@@ -252,6 +269,9 @@ def test_percentages_differ_from_0_and_100(share, shown):
         (0.006, 0.0004, 0.0101, "0.60 points, 95 % interval 0.04 to 1.01"),  # a lower limit that is not 0
         (0.006, 0.0005, 0.0101, "0.6 points, 95 % interval 0.1 to 1.0"),
         (0.006, 0.00003, 0.0101, "0.600 points, 95 % interval 0.003 to 1.010"),
+        (0.006, 0.000005, 0.0101, "0.600 points, 95 % interval 0.001 to 1.010"),
+        (0.006, 0.000497, 0.0101, "0.60 points, 95 % interval 0.05 to 1.01"),
+        (0.006, 0.0, 0.00993, "0.60 points, 95 % interval 0.00 to 0.99"),
         (0.006, 0.000004, 0.0101, "0.6 points, 95 % interval 0.0 to 1.0"),  # too small for any number of decimals
         (0.0000087, 0.0, 0.0009, "0.001 points, 95 % interval 0.000 to 0.090"),
         (0.0, 0.0, 0.0, "0.000 points, 95 % interval 0.000 to 0.000"),
@@ -263,7 +283,8 @@ def test_the_error_and_its_limits_have_the_same_number_of_decimals(tce, low, hig
 
 @pytest.mark.parametrize(
     ("floor", "decimals", "shown"),
-    [(0.01, 1, "1.0"), (0.00066, 1, "0.1"), (0.0004, 1, "0.04"), (0.0004, 2, "0.04"), (0.00002, 1, "0.002"), (2e-10, 1, "0")],
+    [(0.01, 1, "1.0"), (0.00066, 1, "0.1"), (0.0004, 1, "0.04"), (0.0004, 2, "0.04"), (0.00002, 1, "0.002"), (2e-10, 1, "0"),
+     (0.0005, 1, "0.1"), (0.000497, 1, "0.05"), (0.000005, 1, "0.001"), (0.00000497, 1, "0")],
 )  # fmt: skip
 def test_the_score_of_a_calibrated_model_keeps_a_digit(floor, decimals, shown):
     assert words_of._small(floor, decimals) == shown

@@ -108,6 +108,16 @@ def test_losses_of_saturated_rows_keep_their_digits():
     found = measure(*_zero())["nll-all"]
     assert found.value == pytest.approx(IMPOSSIBLE)
     assert [n.code for n in found.notices] == ["zero-for-true"]
+    rows = rows_of(*some())
+    assert measure(rows.sample, ["nll-all"], rows=rows)["nll-all"].notices == ()
+
+
+def test_without_a_known_label_only_the_brier_score_is_left():
+    logits, _ = some(20)
+    rows = rows_of(logits, np.full(20, -1))
+    found = measure(rows.sample, WHOLE, rows=rows)
+    assert found["nll-all"].why_missing == found["canonical-p"].why_missing == "no label is one of the classes"
+    assert found["brier-all"].value == pytest.approx(np.mean(np.sum(np.exp(log_softmax(logits)) ** 2, axis=1)))
 
 
 def _zero() -> tuple:

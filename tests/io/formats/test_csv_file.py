@@ -13,7 +13,7 @@ from bpmcli.errors import DataError
 from bpmcli.io import read_rows
 from bpmcli.io.column_choice import InputOptions
 from bpmcli.io.columns import Lists
-from bpmcli.io.formats import csv_columns, csv_file, jsonl_file, text_lines
+from bpmcli.io.formats import csv_columns, csv_file, jsonl_file, text_lines, text_lists
 from bpmcli.io.formats.csv_file import CsvGzWriter, CsvReader, CsvWriter, TsvGzWriter, TsvReader, TsvWriter
 from bpmcli.io.formats.jsonl_file import JsonlReader
 from bpmcli.io.opening import open_reader
@@ -374,6 +374,16 @@ def test_text_that_is_no_list_of_numbers_stays_text(tmp_path):
     )
 
 
+def test_all_texts_must_be_lists_and_one_must_have_a_point(path):
+    found = read(path, 's,a,b\n0.5,"[0.5, 1]","[0.5, 1]"\n0.5,"[1, 2]",x\n')
+    assert (found.columns["a"].width is None, found.columns["b"].width) == (False, None)
+
+
+def test_lists_of_a_batch_without_rows():
+    nothing = pa.record_batch([pa.array([], pa.string())], ["x"])
+    assert text_lists.as_lists(nothing, ["x"], 0).schema.field("x").type == pa.list_(pa.float64())
+
+
 @pytest.mark.parametrize("brackets", ["(]", "[)"])
 def test_intervals_of_pandas_stay_text(tmp_path, brackets):
     path, (first, last) = tmp_path / "a.csv", brackets
@@ -507,7 +517,7 @@ def test_columns_get_types_only_in_formats_with_types(path):
     assert found._exact_types(["n", "s"]) == {"n": pa.int64(), "s": pa.float64()}  # also of columns asked for later
 
 
-@pytest.mark.parametrize("columns", [{"s": [0.5], "a\0b": [1]}, {"s": [0.5], "t": ["a\0b"]}])
+@pytest.mark.parametrize("columns", [{"s": [0.5], "a\0b": [1]}, {"s": [0.5, 0.6], "t": ["c", "a\0b"]}])
 def test_nul_is_not_written(path, columns):
     out = CsvWriter(str(path), {})
     with pytest.raises(DataError, match="NUL"):

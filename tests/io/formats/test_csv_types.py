@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ KINDS = {"whole": pa.int64(), "fraction": pa.float64(), "flag": pa.bool_()}
 TEXTS = {
     "zeros": "003", "sign": "+5", "exponent": "1e3", "hundredths": "1.50", "negative": "-0", "blank": " 5",
     "long": str(2**63), "digits": "0.1000000000000000055", "point": ".5", "end": "5.", "missing": "NA", "nan": "nan",
-    "infinite": "inf", "flag": "true", "date": "2020-01-02", "hexadecimal": "0x10", "large": "1e+15", "larger": "1.5e+15", "small": "0.00001",
+    "infinite": "inf", "flag": "true", "date": "2020-01-02", "hexadecimal": "0x10", "large": "1e+15", "larger": "1.2e+15", "small": "0.00001",
 }  # fmt: skip
 """Texts that are not what we would write for their number."""
 
@@ -52,6 +53,25 @@ def test_one_other_spelling_anywhere_makes_it_text(name, beside):
 @pytest.mark.parametrize("texts", [["-1", "0.5"], ["1", "True"], ["", ""], []])
 def test_texts_of_two_kinds_or_none(texts):
     assert exact_types(["x"], [pa.record_batch([pa.array(texts, pa.string())], ["x"])]) == {"x": pa.string()}
+
+
+def test_texts_of_several_columns_and_batches():
+    def batch(x: list[str], y: list[str]) -> pa.RecordBatch:
+        return pa.record_batch([pa.array(x), pa.array(y)], ["x", "y"])
+
+    # A column that is text already says nothing about the other; neither does a batch of empty fields.
+    found = exact_types(["x", "y"], [batch(["abc"], ["5"]), batch(["abc"], ["003"])])
+    assert found == {"x": pa.string(), "y": pa.string()}
+    found = exact_types(["x", "y"], [batch(["", ""], ["5", "6"]), batch(["5"], [""])])
+    assert found == {"x": pa.int64(), "y": pa.int64()}
+
+
+def test_texts_are_read_until_nothing_is_left_to_find_out():
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch([pa.array(["abc"])], ["x"])
+        raise AssertionError("read on")
+
+    assert exact_types(["x"], batches()) == {"x": pa.string()}
 
 
 @pytest.mark.parametrize(("text", "kind"), [("1,5", pa.float64()), ("1.5", pa.string()), ("15", pa.int64())])

@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from numpy.lib import format as npy
 
@@ -29,6 +30,12 @@ def written(path: Path, *batches: dict, metadata: dict | None = None, origin: Np
         raise
     writer.close()
     return NpzReader(str(path))
+
+
+def npy_bytes(values: np.ndarray) -> bytes:
+    raw = io.BytesIO()
+    np.save(raw, values)
+    return raw.getvalue()
 
 
 def arrays(path: Path) -> dict[str, np.ndarray]:
@@ -206,6 +213,59 @@ def test_text_may_not_be_padded_without_limit(path, monkeypatch, limit, refused)
         written(path, *batches[:2])
         assert arrays(path)["t"].tolist() == ["a", "b", "c", "abc", "d"]
     written(path, batches[2])  # numbers are not padded
+
+
+def test_text_that_takes_a_gigabyte_is_refused(path):
+    chunks = [npz_file._Chunk(0, np.dtype("<U2"), (rows,)) for rows in (1 << 20, (1 << 27) - (1 << 20), 1)]
+    writer = NpzWriter(str(path), {})
+    writer._check_padding("t", chunks[:2])
+    with pytest.raises(DataError, match="'t' holds text that takes more than 1 GiB padded to its longest value"):
+        writer._check_padding("t", chunks)
+    writer.abandon()
+
+
+def test_metadata_of_more_than_16_megabytes_is_refused(path):
+    np.savez(path, logits=Z, bpmcli=np.array("a" * ((1 << 22) + 1)))
+    with pytest.raises(DataError, match="'bpmcli' claims 16 MB of metadata"):
+        NpzReader(str(path))
+
+
+def test_names_are_as_long_as_zip_allows(path, tmp_path):
+    longest = "k" * (65_535 - len(".npy"))
+    written(path, {longest: np.arange(3)})
+    assert list(arrays(path)) == [longest]
+    with pytest.raises(DataError, match="…' has a name of more than 65535 bytes, which npz cannot hold"):
+        written(path, {longest + "k": np.arange(3)})
+    with zipfile.ZipFile(tmp_path / "from.npz", "w") as archive:
+        archive.writestr("logits.npy", npy_bytes(Z))
+        archive.writestr(longest + "k", npy_bytes(np.arange(2)))
+    with pytest.raises(DataError, match="…' has a name of more than 65535 bytes, which npz cannot hold"):
+        written(path, {"logits": Z}, origin=NpzReader(str(tmp_path / "from.npz")))
+
+
+def test_arrays_may_be_larger_than_2_gigabytes(path, tmp_path, monkeypatch):
+    """zipfile has to know before it writes an array that it may be."""
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 1000)
+    np.savez(tmp_path / "from.npz", logits=Z, table=np.arange(500))
+    written(path, {"logits": np.ones((8, 300))}, origin=NpzReader(str(tmp_path / "from.npz")))
+    assert arrays(path)["logits"].shape == (8, 300)
+    assert arrays(path)["table"].tolist() == list(range(500))
+
+
+def test_objects_are_written_only_if_they_are_the_scores(path):
+    """Of other objects it is not known what their keys mean."""
+    objects = pa.array([{"cat": 0.25, "dog": 0.75}, {"cat": 0.5, "dog": 0.5}])
+    for keyed in ("probs", "other"):
+        writer = NpzWriter(str(path), {})
+        writer.keyed = keyed
+        if keyed == "other":
+            with pytest.raises(DataError, match="'probs' holds values of type struct<cat: double, dog: double>"):
+                writer.write({"probs": objects})
+            writer.abandon()
+        else:
+            writer.write({"probs": objects})
+            writer.close()
+            assert arrays(path)["probs"].tolist() == [[0.25, 0.75], [0.5, 0.5]]
 
 
 @pytest.mark.parametrize("piece", [7, 1 << 20])
