@@ -452,7 +452,7 @@ def test_text_is_not_padded_beyond_memory(fitted):
     rows = bare(100)
     pq.write_table(pa.table({"confidence": rows["confidence"], "note": words}), "a.parquet", compression="zstd")
     ran = fitted("apply", "p.json", "a.parquet", "-o", "o.npz", "-q", code=3)
-    assert "'note' holds text that takes 18.6 GiB padded to its longest value" in ran.err
+    assert "'note' holds text that takes more than 1 GiB padded to its longest value" in ran.err
     assert not Path("o.npz").exists()
 
 
