@@ -37,7 +37,7 @@ def floored(logits: Floats, floor: float) -> Floats:
     """log((1 − ε)·softmax(z) + ε/K): no class is impossible any more. z itself for ε = 0."""
     if floor == 0.0:
         return logits
-    return np.logaddexp(log_softmax(logits) + math.log1p(-floor), math.log(floor / logits.shape[1]))
+    return np.logaddexp(log_softmax(logits) + math.log1p(-floor), math.log(floor) - math.log(logits.shape[1]))
 
 
 def divided(logits: Floats, temperature: float) -> Floats:
