@@ -20,7 +20,7 @@ from bpmcli.errors import BpmError, UsageError
 
 SIZES = "2000"
 SHOWN = ("truth", "n", "metric", "tce", "mean", "bias", "sd", "rmse", "closest")
-METRIC = only("metric", help={"metric": "Only this metric; repeatable. Default: the paper's seven; with --truth, all."})
+METRIC = only("metric", help={"metric": "Only this metric, or 'all'; repeatable. Default: tce and the paper's seven."})
 LEVEL = only(
     "interval",
     "resamples",
