@@ -37,17 +37,20 @@ PAPER_EAD = {
 }
 
 SIZES = "-n 500:5000:500"
+HISTOGRAMS = " ".join(f"--method hb-{bins}" for bins in ("mean", 10, 15, 25, 50))
 STUDIES = {
     # name: what is compared, and whether it is drawn
     "ead": (f"curves --truth {PAPERS} --truth {NOTEBOOK} -n 10000", True),
-    "ead_authors": (f"curves --truth {PAPERS} --truth {NOTEBOOK} -n 10000 --variant authors -m hb-mean", False),
+    "ead_authors": (f"curves --truth {PAPERS} --truth {NOTEBOOK} -n 10000 --variant authors --method hb-mean", False),
     "metrics": (f"metrics --truth {PAPERS} {SIZES}", True),
     "metrics_notebook": (f"metrics --truth {NOTEBOOK} {SIZES}", True),
     "metrics_empirical": (f"metrics --truth {PAPERS} {SIZES} -m tce-bpm --density empirical", False),
-    "samples": (
-        f"samples --truth {PAPERS} --error 0.02 -n 125:32000:x2 -m hb-mean -m hb-10 -m hb-15 -m hb-25 -m hb-50",
-        True,
-    ),
+    "samples": (f"samples --truth {PAPERS} --error 0.02 -n 125:32000:x2 {HISTOGRAMS}", True),
+}
+REAL = {
+    # Figure 1 (a), and a reliability diagram, of a real file.
+    "real_curve": "fit DATA --method bpm -q -f markdown -o {folder}real_curve.json --plot {folder}real_curve.png",
+    "real_reliability": "metrics DATA -q -f markdown --plot {folder}real_reliability.png",
 }
 
 
@@ -82,20 +85,6 @@ def beside_the_paper(folder: Path) -> str:
     return "EAD at N = 10,000: mean (standard deviation) over the runs\n\n" + "\n".join(lines) + "\n"
 
 
-def real_data(folder: Path, path: Path) -> None:
-    """Figure 1 (a), and a reliability diagram, of a real file."""
-    from bpmcli.cli import pictures
-    from bpmcli.core.calibrators import FitOptions
-    from bpmcli.io.layout import InputOptions
-    from bpmcli.io.paths import expand
-    from bpmcli.tasks.fit import FitFile
-
-    options = InputOptions()
-    documents = [FitFile(options, "bpm", FitOptions())(item)[0] for item in expand([str(path)])]
-    pictures.fitted(str(folder / "real_curve.png"), documents, options)
-    pictures.reliability(str(folder / "real_reliability.png"), [str(path)], options)
-
-
 def main() -> None:
     """All studies, one after the other."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -115,7 +104,10 @@ def main() -> None:
         extra = ["-j", str(args.jobs), "--resume", f"{folder}/.draws/{name}.jsonl"]
         run([*shlex.split(line.format(folder=f"{folder}/")), *extra], folder / f"{name}.md")
         print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
-    real_data(folder, args.data)
+    for name, line in REAL.items():
+        line = line.replace("DATA", shlex.quote(str(args.data)))
+        commands.append(f"bpmcli {line.format(folder='')} > {name}.md")
+        run(shlex.split(line.format(folder=f"{folder}/")), folder / f"{name}.md")
     write_text(str(folder / "commands.txt"), "\n".join(commands) + "\n")
     write_text(str(folder / "paper.md"), beside_the_paper(folder))
     # Complete: the next run starts afresh.

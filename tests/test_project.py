@@ -170,3 +170,21 @@ def test_a_command_walks_through_the_rooms_once(command, most, tmp_path, monkeyp
     if command == "apply":
         walk(WALKS["fit"], ROOT / "bpmcli")
     assert switches(walk(WALKS[command], ROOT / "bpmcli")) <= most
+
+
+def test_the_commands_that_reproduce_the_paper_are_understood(monkeypatch, tmp_path):
+    """With few rows, one truth of the paper and no pictures, the script writes all of its tables."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import reproduce
+
+    few = {"D1,D2,D3,D4,D5": "D1", "-n 10000": "-n 300", "500:5000:500": "300:300:1", "125:32000": "125:250"}
+    studies = {name: study for name, (study, _) in reproduce.STUDIES.items()}
+    for before, after in few.items():
+        studies = {name: study.replace(before, after) for name, study in studies.items()}
+    monkeypatch.setattr(reproduce, "STUDIES", {name: (study, False) for name, study in studies.items()})
+    monkeypatch.setattr(reproduce, "REAL", {k: v.split(" --plot")[0] for k, v in reproduce.REAL.items()})
+    monkeypatch.setattr(reproduce, "PAPER_EAD", {"D1": reproduce.PAPER_EAD["D1"]})
+    monkeypatch.setattr(sys, "argv", ["reproduce.py", str(tmp_path / "paper"), "--runs", "2", "--jobs", "1"])
+    reproduce.main()
+    names = {path.stem for path in (tmp_path / "paper").glob("*.md")}
+    assert names == {*reproduce.STUDIES, *reproduce.REAL, "paper"}
