@@ -79,9 +79,8 @@ def fit(
     fit_options = FitOptions(options, calibrators.optimizer, prior=calibrators.prior)
     task = FitFile(columns, method, fit_options, whole, scale.mode, grouping, level, seed)
 
-    documents = list(
-        _written(_fitted(items, task, scale, work.pool), items[:1] if work.pool else items, output, outcomes)
-    )
+    fits = _fitted(items, task, scale, work.pool)
+    documents = list(_written(fits, items[:1] if work.pool else items, output, columns.label, outcomes))
     if documents and output.plot:
         from bpmcli.cli.pictures import fitted
 
@@ -147,7 +146,9 @@ def _fitted(items: Sequence[Any], task: Any, scale: Any, pool: bool) -> Any:
     return [task.describe(origin_of_rows(items, task.options, rows.sample.from_summary), rows, notices)]
 
 
-def _written(results: Any, items: Sequence[Any], output: Output, outcomes: Outcomes) -> Iterator[tuple[str, Any]]:
+def _written(
+    results: Any, items: Sequence[Any], output: Output, label: str | None, outcomes: Outcomes
+) -> Iterator[tuple[str, Any]]:
     """File and contents of every fit, once it is written."""
     from bpmcli.io.documents import dumps
     from bpmcli.io.outputs import output_paths
@@ -155,7 +156,7 @@ def _written(results: Any, items: Sequence[Any], output: Output, outcomes: Outco
 
     targets = [output.output or "-"] * len(items)
     if output.output_dir:
-        targets = output_paths(items, output.output_dir, [".json"] * len(items))
+        targets = output_paths(items, output.output_dir, [".json"] * len(items), also=label)
     names = [item.path for item in items]
     for position, (document, notices) in outcomes.good(names, results, "fitting"):
         if notices:

@@ -193,7 +193,7 @@ def _measured(
     if each_to[0] is not None or each_to[1] == "jsonl":
         from bpmcli.cli.each_result import EachResult
 
-        each = EachResult(items, *each_to, metrics_output.document_of(task.metrics))
+        each = EachResult(items, *each_to, metrics_output.document_of(task.metrics), task.options.label)
     measured: list[Any] = []
     pooled = pool and len(items) > 1
     names = [item.path for item in items]

@@ -72,7 +72,7 @@ def _each(items: Sequence[Any], options: Any, scale: Any, folder: str, format_: 
     from bpmcli.io.summary_files import write_summary
     from bpmcli.tasks.summarise import Piece, Summarise
 
-    targets = output_paths(items, folder, [".cells.parquet"] * len(items))
+    targets = output_paths(items, folder, [".cells.parquet"] * len(items), also=options.label)
     outcomes, written = Outcomes(len(items)), {}
     results = scale.run(Summarise(options), [Piece(item) for item in items])
     for position, found in outcomes.good([item.path for item in items], results, "reading"):

@@ -19,14 +19,17 @@ JSON_LINES = "jsonl"
 class EachResult:
     """Takes the records of one input after the other."""
 
-    def __init__(self, items: Sequence[Any], folder: str | None, format_: str, head: Mapping[str, Any]) -> None:
+    def __init__(
+        self, items: Sequence[Any], folder: str | None, format_: str, head: Mapping[str, Any], label: str | None = None
+    ) -> None:
+        """`label`: a file of labels, which must not be written over."""
         self.format, self.head = format_, head
         self.targets: list[str] = []
         if folder is not None:
             from bpmcli.io.outputs import output_paths
 
             suffix = ".metrics.csv" if format_ == "csv" else ".metrics.json"
-            self.targets = output_paths(items, folder, [suffix] * len(items))
+            self.targets = output_paths(items, folder, [suffix] * len(items), also=label)
 
     def take(self, position: int, records: Sequence[Record]) -> None:
         """Print and write the records of the input at this position."""

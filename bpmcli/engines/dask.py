@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 RETRIES = 2
 """How often a failed task is tried again before the failure is reported."""
 
+OPEN_FILES, OPEN_FILES_PER_WORKER = 32, 10
+"""A little more than a local cluster opens in this process: 21, and 9 for each worker."""
+
 SILENT = str(dict.fromkeys(("distributed", "distributed.client", "tornado.application", "asyncio"), "critical"))
 """The configuration that silences dask's loggers."""
 
@@ -55,6 +58,7 @@ def connected(scale: Scale) -> Iterator[Any]:
         with client:
             yield client
         return
+    _check_limit(scale.workers)
     options: dict[str, Any] = {"n_workers": scale.workers, "threads_per_worker": 1, "silence_logs": 50}
     # No dashboard. Its server starts nevertheless, and would warn if another cluster used the default port.
     options |= {"dashboard_address": None, "scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"}}
@@ -64,6 +68,21 @@ def connected(scale: Scale) -> Iterator[Any]:
         with interrupts_held({signal.SIGINT}), handlers_held({signal.SIGTERM}), dask.config.set(WORKER_SETTINGS):
             client = stack.enter_context(Client(stack.enter_context(LocalCluster(**options))))
         yield client
+
+
+def _check_limit(workers: int) -> None:
+    """Refuse to start a cluster that needs more open files than allowed: dask would try to accept for ever."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = OPEN_FILES + OPEN_FILES_PER_WORKER * workers
+    if 0 <= limit < needed:
+        raise DataError(
+            f"a local dask cluster needs {needed} open files, and the limit is {limit}",
+            f"raise the limit: ulimit -n {max(needed, 4096)}",
+        )
 
 
 def work(function: Callable[[Any], Any], items: Sequence[Any], scale: Scale) -> Iterator[Any]:

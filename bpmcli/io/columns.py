@@ -211,12 +211,17 @@ def _numpy_to_arrow(values: Array) -> Any:
     if kind == "b":
         return to_arrow(values.astype(np.int8)).cast(pa.bool_())
     if kind in "Mm" and np.datetime_data(values.dtype) in _TIME_UNITS[kind]:
+        if code == "M8[D]" and (np.abs(values[~np.isnat(values)].astype(np.int64)) > MOST_DAYS).any():
+            raise DataError("holds a time beyond the calendar")
         return pa.array(values)
     if code in _ARROW_NAMES:
         data = pa.py_buffer(np.ascontiguousarray(values))
         return pa.Array.from_buffers(getattr(pa, _ARROW_NAMES[code])(), values.size, [None, data])
     raise DataError(f"holds values of type {values.dtype.name}")
 
+
+MOST_DAYS = (1 << 31) - 1
+"""The most days before or after 1970 that an arrow date can count. pyarrow keeps only the lowest 32 bits of others."""
 
 _TIME_UNITS = {
     "M": {("s", 1), ("ms", 1), ("us", 1), ("ns", 1), ("D", 1)},

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
@@ -77,8 +78,11 @@ def record_output(folder: str, target: str, origin: str) -> None:
 
         write_text(f"{folder.rstrip('/')}/{OBJECTS}/{hashlib.sha256(key.encode()).hexdigest()[:32]}.json", line)
         return
+    path = os.path.join(folder, RECORD)
+    if os.path.lexists(path) and not _is_own(path):
+        return
     # An output that cannot be recorded is still complete; the next run makes it again.
-    with suppress(OSError), _locked(os.path.join(folder, RECORD)) as handle:
+    with suppress(OSError), _locked(path) as handle:
         # If a full disk cut the last line off, this one begins on a new line.
         cut = os.lseek(handle, 0, os.SEEK_END) > 0 and os.lseek(handle, -1, os.SEEK_END) >= 0
         cut = cut and os.read(handle, 1) != b"\n"
@@ -118,11 +122,19 @@ def _lines(folder: str) -> list[bytes]:
         from bpmcli.io.remote import read_objects
 
         return read_objects(f"{folder.rstrip('/')}/{OBJECTS}")
+    path = os.path.join(folder, RECORD)
     try:
-        with open(os.path.join(folder, RECORD), "rb") as f:
+        if not _is_own(path):
+            return []
+        with open(path, "rb") as f:
             return f.read(LARGEST_RECORD).split(b"\n")
     except OSError:
         return []
+
+
+def _is_own(path: str) -> bool:
+    """Whether a record is a file of its directory: through a link, another file would be written to."""
+    return stat.S_ISREG(os.lstat(path).st_mode)
 
 
 @contextmanager

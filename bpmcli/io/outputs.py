@@ -18,11 +18,12 @@ STDIN_NUMBER = 0
 """The file descriptor of standard input, which may be a file."""
 
 
-def output_paths(items: Sequence[Input], folder: str, suffixes: Sequence[str]) -> list[str]:
+def output_paths(items: Sequence[Input], folder: str, suffixes: Sequence[str], also: str | None = None) -> list[str]:
     """One path per input below the folder, in the same tree, with its own suffix.
 
     Where two inputs differ only in their suffix, the outputs keep it: a.npz and a.csv become
-    a.npz.json and a.csv.json. Two inputs for one output are refused, never overwritten.
+    a.npz.json and a.csv.json. Two inputs for one output are refused, never overwritten, and so are outputs that are an
+    input or the file `also`.
     """
     stems = [os.path.splitext(item.relative)[0] if item.relative.endswith(".gz") else item.relative for item in items]
     plain = [os.path.splitext(stem)[0] + suffix for stem, suffix in zip(stems, suffixes, strict=True)]
@@ -38,7 +39,9 @@ def output_paths(items: Sequence[Input], folder: str, suffixes: Sequence[str]) -
             f"{both[0]} and {both[1]} would both be written to {os.path.join(folder, twice[0])}",
             "give the directory that holds them: outputs then keep its tree",
         )
-    return [os.path.join(folder, target) for target in targets]
+    paths = [os.path.join(folder, target) for target in targets]
+    spare_inputs(items, *paths, also=also)
+    return paths
 
 
 def spare_inputs(items: Sequence[Input], *targets: str | None, also: str | None = None) -> None:
@@ -147,8 +150,7 @@ def plan_jobs(
     folder = local_path(folder)
     items = without_outputs(items, arguments, folder)
     suffixes = [_suffix(item.path, None) for item in items]
-    targets = output_paths(items, folder, suffixes)
-    spare_inputs(items, *targets, also=parameters)
+    targets = output_paths(items, folder, suffixes, also=parameters)
     record = OutputRecord(folder)
     jobs = [
         Job(item.path, target, suffix, folder, origin_of(item.path, list(made_with)))

@@ -1007,6 +1007,40 @@ def test_no_command_overwrites_its_input(run):
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        "compare calibrators a.csv --method platt -o a.csv",
+        "compare calibrators --calibration a.csv --evaluation a.b.json --method platt -o a.b.json",
+        "compare calibrators a.csv --label y.csv --method platt -o y.csv",
+        "compare metrics a.csv a.b.json -o a.b.json",
+        "compare metrics a.csv a.b.json --label y.csv -o y.csv",
+        "compare metrics . -o a.csv",
+        "compare metrics --truth p.json -o p.json",
+        "compare curves --truth D1,p.json -o p.json",
+        "compare samples --truth p.json --density-from a.csv -o a.csv",
+        "fit a.b.json --output-dir .",
+        "fit a.csv --label a.json --output-dir .",
+        "metrics a.npz a.metrics.csv -f csv --output-dir .",
+        "metrics a.npz --label a.metrics.json --output-dir .",
+        "summarize a.npz a.cells.parquet --output-dir .",
+    ],
+)
+def test_no_command_overwrites_a_file_that_it_reads(run, command):
+    rows = [{"confidence": 0.6 + 0.1 * (i % 3), "hit": i % 2} for i in range(40)]
+    text = "confidence,hit\n" + "".join(f"{row['confidence']},{row['hit']}\n" for row in rows)
+    for name in ("a.csv", "a.metrics.csv", "y.csv"):
+        Path(name).write_text(text)
+    for name in ("a.b.json", "a.json", "a.metrics.json"):
+        Path(name).write_text(json.dumps(rows))
+    pq.write_table(pa.Table.from_pylist(rows), "a.cells.parquet")
+    for name in ("a.npz", "p.json"):
+        Path(name).write_bytes(b"")
+    before = {path.name: path.read_bytes() for path in Path().iterdir()}
+    assert "is the input itself" in run(*command.split(), code=2).err
+    assert {path.name: path.read_bytes() for path in Path().iterdir()} == before
+
+
+@pytest.mark.parametrize(
     ("arguments", "code"),
     [
         (f"metrics {VAL} -m ece --fail-above ece=0 -q", 1),

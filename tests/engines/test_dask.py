@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import forked
 import numpy as np
 import pytest
 from conftest import PATIENCE, session, until, untraced
@@ -144,6 +146,15 @@ def test_no_scheduler_is_a_sentence(files):
 
     with pytest.raises(UsageError, match="no dask scheduler"):
         list(dask.work(len, [[1]], Scale(1, "auto", "dask", "nonsense")))
+
+
+def test_a_cluster_that_needs_more_open_files_than_allowed_is_not_started(files):
+    pytest.importorskip("distributed")
+    ran = forked.run(
+        "metrics", "in", "--engine", "dask", cwd=Path(files[0].path).parents[1], limits={resource.RLIMIT_NOFILE: 36}
+    )
+    assert (ran.code, ran.out) == (3, b"")
+    assert ran.err.startswith("bpmcli: error: a local dask cluster needs 42 open files, and the limit is 36\n")
 
 
 NOISY = """

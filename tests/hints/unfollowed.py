@@ -7,6 +7,7 @@ ELSEWHERE = "is about another program"
 DAMAGE = "follows a damaged baseline; saving a baseline again is followed in another row"
 PIECES = "needs a parquet file that is read in several pieces, all of whose weights are zero; followed for a whole file"
 PYTHON = "the command line refuses it earlier, so only Python reaches it"
+SHELL = "is a command of the shell, for the commands after it"
 RESOURCES = "needs a machine that runs out of memory"
 
 UNFOLLOWED: dict[str, tuple[int, str]] = {
@@ -21,7 +22,8 @@ UNFOLLOWED: dict[str, tuple[int, str]] = {
     "give credentials as the store expects them, for S3 AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY": (1, ELSEWHERE),
     "it was written without them: run inspect eval with --log-samples": (1, ELSEWHERE),
     "this is a bug; BPMCLI_DEBUG=1 shows where": (1, "follows a bug, and there is none that is known"),
-    "raise the limit: ulimit -n 4096": (1, "is a command of the shell, for the commands after it"),
+    "raise the limit: ulimit -n 4096": (1, SHELL),
+    "raise the limit: ulimit -n …": (1, SHELL),
     "perhaps memory ran out: use a smaller -j": (1, RESOURCES),
     "use a smaller -j": (1, RESOURCES),
     "write it to a file, or leave --engine out": (1, "needs a dask cluster and a pipe"),

@@ -123,6 +123,7 @@ STRANGE = {
     "cube": np.zeros((N, 2, 2)),
     "structured": np.zeros(N, dtype=[("a", "i4"), ("b", "f4")]),
     "years": np.zeros(N, dtype="M8[Y]"),
+    "days that 32 bits cannot count": np.full(N, 1 << 62).astype("M8[D]"),
     "surrogate": np.full(N, "\ud800"),
 }
 

@@ -99,6 +99,19 @@ def test_a_damaged_record_costs_work_and_nothing_else(batch):
     assert written(apply(batch)) == N
 
 
+def test_a_record_that_is_a_link_or_a_pipe_is_not_used(batch):
+    """Lines were added to the file behind the link, and nobody writes to the pipe."""
+    before = Path("in/1.npz").read_bytes()
+    Path("out").mkdir()
+    record = Path("out") / RECORD
+    record.symlink_to(Path("in/1.npz").resolve())
+    assert written(apply(batch)) == N
+    assert Path("in/1.npz").read_bytes() == before
+    record.unlink()
+    os.mkfifo(record)
+    assert written(apply(batch)) == N
+
+
 def test_a_line_that_was_cut_off_does_not_swallow_the_next(tmp_path):
     folder = str(tmp_path)
     for name in "ab":

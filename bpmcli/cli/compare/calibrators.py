@@ -55,7 +55,6 @@ def compare_calibrators(
     from bpmcli.tasks.compare import CompareCalibrators
 
     format_, seed, scale = output.resolve(), other.resolve(), work.resolve()
-    check_targets(output)
     kind = IN_SAMPLE if fair.in_sample else HELD_OUT if fair.calibration or fair.evaluation else CROSS_VALIDATED
     folds, repeats, sizes = fair.resolve(kind == CROSS_VALIDATED)
     wanted = None if fair.rank_by is None else check_score_name(fair.rank_by)
@@ -66,6 +65,7 @@ def compare_calibrators(
     columns = correct.resolve(read.resolve())._replace(each_label=correct.multi_label)
     task = CompareCalibrators(columns, contest, kind)
     pairs = _pairs(inputs, fair)
+    check_targets(output, [file for pair in pairs for file in pair[:2]], columns.label)
     outcomes, todo = Outcomes(len(pairs)), task.items(pairs)
     # Standard input can be read by one process only.
     results = each(task, todo, 1 if "-" in (inputs or ()) else scale.jobs)

@@ -13,6 +13,7 @@ from bpmcli.cli.compare.simulated import (
     records,
     run_draws,
     source_of_truths,
+    truth_files,
     write_tidy,
 )
 from bpmcli.cli.options.calibrating import Calibrators
@@ -55,7 +56,7 @@ def compare_curves(
     format_, seed, options = output.resolve(), other.resolve(), fit_options(details)
     sizes = truths.resolve(SIZES)
     work.resolve()
-    check_targets(output)
+    check_targets(output, truth_files(truths))
     methods = tuple(curve_methods(calibrators.method))
     source = source_of_truths(truths, read.resolve(), seed)
     if calibrators.method is None:

@@ -7,7 +7,15 @@ from typing import Annotated, Any, NamedTuple
 
 from bpmcli.cli import console
 from bpmcli.cli.compare.curves import JOBS, TIDY
-from bpmcli.cli.compare.simulated import check_targets, facts, records, run_draws, source_of_truths, write_tidy
+from bpmcli.cli.compare.simulated import (
+    check_targets,
+    facts,
+    records,
+    run_draws,
+    source_of_truths,
+    truth_files,
+    write_tidy,
+)
 from bpmcli.cli.measurement_tables import labelled, measurements, outward
 from bpmcli.cli.options.command import command, only
 from bpmcli.cli.options.measuring import Details, Metrics, Pairs, Uncertainty
@@ -68,6 +76,7 @@ def compare_metrics(
     """
     format_, seed, level = output.resolve(), other.resolve(), uncertainty.resolve()
     from bpmcli.core.metrics import METRICS, calibration_errors
+    from bpmcli.io.paths import expand
 
     # Only estimates of the calibration error have a true value, and the difference of two P-values means nothing.
     comparable = [name for name, entry in METRICS.items() if not entry.is_test]
@@ -76,7 +85,8 @@ def compare_metrics(
     columns = correct.resolve(read.resolve(cluster=uncertainty.cluster))
     wanted = Wanted(names, details.resolve(), columns, format_, output.output)
     work.resolve()
-    check_targets(output)
+    files = [item.path for item in expand(inputs or [])]
+    check_targets(output, [*files, *truth_files(truths)], columns.label)
     if bool(truths.truth) == bool(inputs):
         raise UsageError(
             "give files, or --truth", "bpmcli compare metrics a.npz b.npz, or --truth D1 -n 2000 --runs 100"

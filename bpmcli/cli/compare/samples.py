@@ -12,6 +12,7 @@ from bpmcli.cli.compare.simulated import (
     records,
     run_draws,
     source_of_truths,
+    truth_files,
     write_tidy,
 )
 from bpmcli.cli.options.calibrating import Accuracy, Calibrators
@@ -55,7 +56,7 @@ def compare_samples(
     format_, seed, options = output.resolve(), other.resolve(), fit_options(details)
     (error, delta), sizes = goal.resolve(), truths.resolve(SIZES)
     work.resolve()
-    check_targets(output)
+    check_targets(output, truth_files(truths))
     methods = tuple(curve_methods(calibrators.method or [*curve_methods(), *HISTOGRAMS]))
     source = source_of_truths(truths, read.resolve(), seed)
     bound = sufficient_rows(PARAMETERS, error, delta)

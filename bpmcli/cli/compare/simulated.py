@@ -70,9 +70,12 @@ def records(scores: Sequence[Any]) -> list[dict[str, Any]]:
     return [asdict(s) for s in scores]
 
 
-def check_targets(output: Output) -> None:
-    """Raise UsageError, before the work begins, for a format that cannot be written."""
+def check_targets(output: Output, files: Sequence[str | None], label: str | None = None) -> None:
+    """Raise UsageError, before the work begins, for a format that cannot be written or a table in place of a file that is
+    read. Names in `files` that are no files are skipped."""
     from bpmcli.io.formats import suffix_of, writers
+    from bpmcli.io.outputs import spare_inputs
+    from bpmcli.io.paths import Input
 
     if output.output and suffix_of(output.output) not in (".json", *writers()):
         raise UsageError(
@@ -83,6 +86,12 @@ def check_targets(output: Output) -> None:
         from bpmcli.plots import check_plot
 
         check_plot(output.plot)
+    spare_inputs([Input(file, file) for file in files if file], output.output, also=label)
+
+
+def truth_files(truths: Truths) -> list[str | None]:
+    """The files that truths and finished data sets are read from, if they are files."""
+    return [truths.density_from, truths.resume, *",".join(truths.truth or []).split(",")]
 
 
 def write_tidy(path: str | None, rows: Sequence[dict[str, Any]]) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import IO, Any
 
+DECIMAL_COMMA = r"^( *[-+]?[0-9]+),([0-9]*([eE][-+]?[0-9]+)? *)$"
+"""A number with a decimal comma, in its two parts."""
+
 
 class LineEnds:
     """Writes lines to a file with their line end, a carriage return and a line feed, replaced by a line feed."""
@@ -25,6 +28,17 @@ def has_nul(values: Sequence[Any]) -> bool:
 def has_nested(values: Sequence[Any]) -> bool:
     """Whether a column holds lists or objects."""
     return isinstance(next((v for v in values if v is not None), None), (list, dict))
+
+
+def with_points(record: Any, names: Sequence[str]) -> Any:
+    """A batch whose numbers, held as text in these columns, have decimal points instead of commas."""
+    import pyarrow.compute as pc
+
+    for name in names:
+        at = record.schema.get_field_index(name)
+        text = pc.replace_substring_regex(record.column(at), DECIMAL_COMMA, r"\1.\2")
+        record = record.set_column(at, record.schema.field(at), text)
+    return record
 
 
 def expected(kind: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from bpmcli.core.data.notices import Notice, notice
 from bpmcli.errors import DataError
 from bpmcli.io.formats import reader_for, reads, suffix_of, writer_for, writes
-from bpmcli.io.formats.csv_columns import LineEnds, expected, has_nested, has_nul
+from bpmcli.io.formats.csv_columns import LineEnds, expected, has_nested, has_nul, with_points
 from bpmcli.io.formats.csv_dialect import Dialect, dialect, first_lines
 from bpmcli.io.formats.csv_quotes import closed_quotes, header_and_rows
 from bpmcli.io.formats.free_name import as_utf8
@@ -150,10 +150,12 @@ class CsvReader(TextReader):
         texts = [] if typed else [name for name in others if self._is_text(name, names is None)]
         exact = self._exact_types([name for name in others if name not in lists]) if typed else {}
         numbers -= {*percent, *lists}
+        commas = [name for name in texts if names is None and self._has_decimal_commas(name)]
         start = 0
         with self._open(names, sorted(numbers), [*texts, *percent, *lists], whole=True, exact=exact) as reader:
             for record in reader:
                 if record.num_rows:
+                    record = with_points(record, commas)
                     yield self._with_lists(record, [name for name in lists if name in (names or numeric)], start)
                 start += record.num_rows
 
@@ -175,9 +177,12 @@ class CsvReader(TextReader):
         import pyarrow as pa
 
         kind = self.fields[name].type
-        if passed:
-            return self.dialect.decimal == "." or not pa.types.is_floating(kind)
-        return bool(name == self.group or pa.types.is_temporal(kind) or pa.types.is_binary(kind))
+        return bool(passed or name == self.group or pa.types.is_temporal(kind) or pa.types.is_binary(kind))
+
+    def _has_decimal_commas(self, name: str) -> bool:
+        import pyarrow as pa
+
+        return self.dialect.decimal == "," and bool(pa.types.is_floating(self.fields[name].type))
 
     def _is_percent(self, name: str) -> bool:
         """Whether a column of text begins with a value such as 90%."""

@@ -540,7 +540,10 @@ def test_text_with_everything_that_needs_quotes(path):
     assert path.read_bytes() == b't,n\n"a""b\r,c",1\n'
 
 
-def test_decimal_commas_do_not_stay_text(path):
-    found = read(path, "s;f;n\n0,5;1,50;007\n", ".csv")
-    assert passed(found, "f") == [1.5]
-    assert passed(found, "n") == ["007"]
+def test_decimal_commas_become_points_and_other_letters_stay(path):
+    """As numbers, long ones were rounded, became infinite, or were spelled in another way."""
+    values = ["1,50", "-2,25e3", " 3, ", "+1,0", "1e5", "9" * 20, "1" * 400, "1e400", "007", ""]
+    found = read(path, "s;f;n;t\n" + "".join(f"0,5;{value};007;1,2,x\n" for value in values), ".csv")
+    assert passed(found, "f") == ["1.50", "-2.25e3", " 3. ", "+1.0", *values[4:]]
+    assert passed(found, "n") == ["007"] * 10
+    assert passed(found, "t") == ["1,2,x"] * 10
