@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -45,10 +44,12 @@ class EachResult:
 
 def print_lines(records: Sequence[Record]) -> None:
     """Print one line of JSON per record at once, so that its reader need not wait for the next input."""
+    from bpmcli.io.documents import dumps
+
     try:
         stream = data_stream()
         for record in records:
-            stream.write(json.dumps(outward(record), ensure_ascii=False, allow_nan=False) + "\n")
+            stream.write(dumps(outward(record), indent=None))
         stream.flush()
     except BrokenPipeError:
         # A gate must still fail even if nobody reads the lines.

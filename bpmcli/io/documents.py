@@ -34,9 +34,9 @@ _UNSAFE = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\uf
 """Terminal commands, invisible characters, and the bytes of names that are not UTF-8."""
 
 
-def dumps(document: Any) -> str:
-    """JSON with full precision and without control characters; NaN and infinity never reach it."""
-    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+def dumps(document: Any, indent: int | None = 2) -> str:
+    """JSON with full precision and without control characters; NaN and infinity never reach it. One line for None."""
+    text = json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False) + "\n"
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

@@ -276,6 +276,16 @@ def test_values_of_options_cannot_reach_the_terminal(run, option):
     assert len(ran.err.splitlines()) <= 2
 
 
+@pytest.mark.parametrize("format_", ["json", "jsonl"])
+def test_names_in_json_cannot_reach_the_terminal(run, format_):
+    name = os.fsdecode("a\x9b1m\u202e.csv".encode() + b"\xff")
+    os.symlink(os.path.abspath(CSV), name)
+    out = run("metrics", name, "-m", "ece", "-f", format_, "--input-format", "csv").out
+    assert out.isascii()
+    found = json.loads(out)
+    assert (found if format_ == "jsonl" else found["results"][0])["input"] == name
+
+
 def test_escapes_say_what_was_there():
     assert printable("a\x1b[1m\n\t\x7f\x9b\u202e\udcff é→🎉") == r"a\x1b[1m\n\t\x7f\x9b\u202e\xff é→🎉"
     assert markdown("a|b`c`<b>[x](y)*") == r"a\|b\`c\`\<b>\[x\](y)\*"
