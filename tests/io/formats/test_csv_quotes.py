@@ -59,6 +59,7 @@ def test_text_with_closed_quotes_is_left_alone(text, size):
         (b'a;b\n1,"2\n', ",", 2),
         (b'\xef\xbb\xbf"a\n', ",", 1),
         (b'a,b\n\n\n1,"2\n', ",", 4),
+        (b'\n"2', ",", 2),
         (b'a,b\n1,5" pipe\n1,"2\n', ",", 3),
         (b'a,b\n1,5"\n"2,""\n', ",", 3),
     ],
@@ -110,8 +111,9 @@ def is_open(text: str) -> bool:
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 100])
-def test_open_quotes_are_found_among_quotes_that_are_letters(size):
+def test_open_quotes_are_found_among_quotes_that_are_letters(size, monkeypatch):
     """The rule, letter by letter, on all texts of up to six letters of four kinds."""
+    monkeypatch.setattr(csv_quotes, "BLOCK", 3 if size == 100 else 4)
     for length in range(1, 7 if size == 100 else 6):
         for letters in itertools.product('"x,\n', repeat=length):
             text = "".join(letters)
