@@ -185,5 +185,6 @@ def follow_up(case: Case, ran: Ran) -> Step | None:
         and target != "-"
         and not target.startswith("again")
     ):
-        return Step(["apply", ran.argv[1], target, "-q", "-o", _again(target)], None, True)
+        kept = ["--multi-label"] if "--multi-label" in ran.argv else []
+        return Step(["apply", ran.argv[1], target, "-q", "-o", _again(target), *kept], None, True)
     return None
