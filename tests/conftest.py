@@ -28,7 +28,6 @@ import numpy as np
 import pytest
 
 from bpmcli.cli import main
-from bpmcli.io import memory
 
 
 @atexit.register  # before all others that tests bring along, so it is called after them
@@ -53,7 +52,11 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     use_memory_for_files()
-    memory._keep_freed()  # as commands do in a process of their own: half of the system's time goes into fresh memory
+    # benchmarks/findings_on.py runs tests on versions without some of these; test_project.py says if one is missing here.
+    with suppress(ImportError, AttributeError):
+        from bpmcli.io import memory
+
+        memory._keep_freed()  # as commands do in a process of their own: half of the system's time goes into fresh memory
     forked.build_commands_once()
 
 
@@ -73,8 +76,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Python searches for unused objects more rarely, and not among the modules and tests, which stay until the end."""
-    # benchmarks/findings_on.py runs tests on versions without some of these; test_project.py says if one is missing here.
-    with suppress(ImportError, AttributeError):
+    with suppress(ImportError, AttributeError):  # as above
         import remembered
 
         remembered.results_of_commands()
