@@ -246,7 +246,8 @@ def _become(wanted: dict[str, Any], tell: int) -> None:
         resource.setrlimit(which, (most, most))
     sys.argv[:] = [wanted["module"], *wanted["argv"]]
     if not wanted["new_workers"]:
-        _fork_workers()
+        with suppress(ImportError):  # an older version, which benchmarks/findings_on.py tests, starts new ones
+            _fork_workers()
     if wanted["as_library"]:
         from bpmcli.cli import main
 
