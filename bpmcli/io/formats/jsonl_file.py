@@ -6,9 +6,10 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import product
 from json.encoder import encode_basestring
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -224,10 +225,9 @@ def without_times(kind: Any) -> Any:
 def _by_field(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
     """The values of every field; ABSENT where an object does not have it."""
     names = list(rows[0])
-    if all(list(row) == names for row in rows):
-        return {
-            name: list(values) for name, values in zip(names, zip(*map(dict.values, rows), strict=True), strict=True)
-        }
+    if all(len(row) == len(names) for row in rows):
+        with suppress(KeyError):
+            return {name: list(map(itemgetter(name), rows)) for name in names}
     names = list(dict.fromkeys(name for row in rows for name in row))
     return {name: [row.get(name, ABSENT) for row in rows] for name in names}
 
