@@ -130,7 +130,7 @@ def _numbers_in(values: Categorical) -> Array:
     return found
 
 
-LARGEST_WEIGHT, SMALLEST_WEIGHT = 1e290, 1e-290  # between them, sums and inverses are finite
+LARGEST_WEIGHT, SMALLEST_WEIGHT = 1e290, 1e-290  # between them, sums and inverses are finite; less counts as 0
 
 
 def weights_of(batch: ColumnBatch, name: str) -> Floats:
